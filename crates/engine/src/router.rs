@@ -1,0 +1,56 @@
+//! The seam between planning and routing.
+
+use std::fmt::Debug;
+
+use pointsman_ids::{NodeKey, Result, UnavailableCause, feed::CollectionEntry};
+use url::Url;
+
+/// Chooses nodes for segments. One router serves one attempt of one query: it holds one snapshot, so that all scans
+/// of the query see the same routing, and it leaves out the nodes that failed in earlier attempts.
+pub trait Router: Send + Sync + Debug {
+    /// Chooses a node for each of the segments, which are positions in [`CollectionEntry::segments`] of the snapshot
+    /// that the query was planned against, ascending. Called once per scan in a plan; scans of one collection get the
+    /// same choice for the same segment.
+    ///
+    /// # Errors
+    /// `collection_not_loaded` or `collection_not_fully_loaded` when there is no routing; `parameter_invalid` when
+    /// the request's options make no sense; `resource_group_not_found`.
+    fn route(&self, collection: &CollectionEntry, segments: &[u32]) -> Result<Routed>;
+
+    /// Nodes that upper stages of a plan may run on: the routable ones of the query's scope, without those that
+    /// failed in it. Never empty, unless nothing is routable; then upper stages run in the broker.
+    fn stage_nodes(&self) -> Vec<(NodeKey, Url)>;
+}
+
+/// The routing table of one scan.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Routed {
+    /// Who answers for what, by node, ascending. No part is empty and no segment stands twice.
+    pub parts: Vec<Part>,
+    /// Segments that nobody can answer for.
+    pub unavailable: Vec<Unavailable>,
+    /// Segments of `parts` that go to an excluded node because nothing healthy holds them.
+    pub fail_open: Vec<u32>,
+}
+
+/// One node's share of a scan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The node.
+    pub node: NodeKey,
+    /// Where its worker listens.
+    pub url: Url,
+    /// Positions of its segments, ascending.
+    pub segments: Vec<u32>,
+}
+
+/// A segment that nobody can answer for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unavailable {
+    /// Its position.
+    pub segment: u32,
+    /// Why.
+    pub cause: UnavailableCause,
+    /// The nodes concerned, ascending.
+    pub nodes: Vec<NodeKey>,
+}

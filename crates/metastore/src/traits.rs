@@ -1,0 +1,214 @@
+//! The metastore by aggregate.
+
+use std::{fmt::Debug, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use pointsman_ids::{
+    CollectionId, CollectionName, Epoch, GroupName, Incarnation, NodeName, SegmentId,
+    catalog::{Collection, CollectionOptions, Column, NewSegment, Segment},
+};
+use pointsman_query_coord::{LoadRecord, NodeRecord, Replica, ResourceGroup, Target};
+
+use crate::Result;
+
+/// Everything that a coordinator stores.
+pub trait Metastore: LeaseStore + CatalogStore + GroupStore + NodeStore + LoadStore {}
+
+impl<T: LeaseStore + CatalogStore + GroupStore + NodeStore + LoadStore> Metastore for T {}
+
+/// A shared metastore.
+pub type SharedMetastore = Arc<dyn Metastore>;
+
+/// A lease that is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Fencing epoch of the holder.
+    pub epoch: Epoch,
+    /// Who holds it.
+    pub holder: String,
+}
+
+/// What came of trying to take the lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeaseOutcome {
+    /// It is ours until it ends, unless renewed.
+    Taken(Lease),
+    /// Somebody else holds it.
+    Held {
+        /// Who.
+        holder: String,
+        /// How long it lasts unless renewed, by the database's clock.
+        remaining: Duration,
+    },
+}
+
+/// The lease of the active coordinator: one row with an epoch, taken and renewed in short transactions, by the
+/// database's clock.
+#[async_trait]
+pub trait LeaseStore: Send + Sync + Debug {
+    /// Takes the lease when it is free, over, or held by `holder` itself. The epoch becomes one more than the larger
+    /// of the stored one and `at_least`, so that it never repeats even where the database forgot.
+    async fn take_lease(&self, holder: &str, ttl: Duration, at_least: Epoch) -> Result<LeaseOutcome>;
+
+    /// Renews the lease.
+    ///
+    /// # Errors
+    /// `Fenced` when somebody else has it by now.
+    async fn renew_lease(&self, lease: &Lease, ttl: Duration) -> Result<()>;
+
+    /// Gives the lease back, so that another coordinator need not wait for its end. Not ours any more: nothing.
+    async fn give_back_lease(&self, lease: &Lease) -> Result<()>;
+}
+
+/// A collection that is to be created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewCollection {
+    /// Its name.
+    pub name: CollectionName,
+    /// Its columns; at least one.
+    pub columns: Vec<Column>,
+    /// Choices of its creator.
+    pub options: CollectionOptions,
+    /// Now, nanoseconds since the Unix epoch.
+    pub created_at: u64,
+}
+
+/// What a push did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PushOutcome {
+    /// Segments that are new, in the order of the push.
+    pub added: Vec<Segment>,
+    /// Segments that were there with the same checksum.
+    pub unchanged: u64,
+}
+
+/// Collections and segments.
+#[async_trait]
+pub trait CatalogStore: Send + Sync + Debug {
+    /// All collections, by name.
+    async fn collections(&self) -> Result<Vec<Collection>>;
+
+    /// All segments of a collection that are not dropped, by name.
+    async fn segments(&self, collection: CollectionId) -> Result<Vec<Segment>>;
+
+    /// Segments that were dropped and not purged yet, of all collections, by id.
+    async fn dropped_segments(&self) -> Result<Vec<Segment>>;
+
+    /// Creates a collection.
+    ///
+    /// # Errors
+    /// `Refused(parameter_invalid)` when the name is taken.
+    async fn create_collection(&self, epoch: Epoch, new: NewCollection) -> Result<Collection>;
+
+    /// Drops a collection and marks its segments as dropped. Unknown: nothing.
+    async fn drop_collection(&self, epoch: Epoch, collection: CollectionId) -> Result<()>;
+
+    /// Adds segments, all or none. Each must name its shard. One that is there with the same checksum is left alone.
+    ///
+    /// # Errors
+    /// `Refused(parameter_invalid)` naming a segment that is there with another checksum, or that stands twice in the
+    /// push; `Refused(collection_not_found)`.
+    async fn push_segments(
+        &self,
+        epoch: Epoch,
+        collection: CollectionId,
+        segments: Vec<NewSegment>,
+        created_at: u64,
+    ) -> Result<PushOutcome>;
+
+    /// Marks segments as dropped: they are in no list and their names are free. Unknown ones: nothing.
+    async fn drop_segments(&self, epoch: Epoch, segments: &[SegmentId]) -> Result<()>;
+
+    /// Forgets dropped segments, after their objects are gone.
+    async fn purge_segments(&self, epoch: Epoch, segments: &[SegmentId]) -> Result<()>;
+}
+
+/// A resource group that is to be created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewGroup {
+    /// Its name.
+    pub name: GroupName,
+    /// Nodes that it wants at least.
+    pub requests: u32,
+    /// Nodes that it takes at most.
+    pub limits: u32,
+}
+
+/// Resource groups and their members.
+#[async_trait]
+pub trait GroupStore: Send + Sync + Debug {
+    /// All groups, by name. The default group is always among them.
+    async fn groups(&self) -> Result<Vec<ResourceGroup>>;
+
+    /// Creates a group and gives it its number.
+    ///
+    /// # Errors
+    /// `Refused(resource_group_already_exists)`.
+    async fn create_group(&self, epoch: Epoch, new: NewGroup) -> Result<ResourceGroup>;
+
+    /// Makes a node a member of a group, or of none. It leaves the one it was in.
+    ///
+    /// # Errors
+    /// `Refused(resource_group_not_found)`.
+    async fn set_member(&self, epoch: Epoch, node: &NodeName, group: Option<&GroupName>) -> Result<()>;
+}
+
+/// Nodes by name.
+#[async_trait]
+pub trait NodeStore: Send + Sync + Debug {
+    /// All nodes that were ever registered and not removed, by name.
+    async fn nodes(&self) -> Result<Vec<NodeRecord>>;
+
+    /// Records a node's incarnation and gives it a number; the same one when both are known already. A newcomer's
+    /// switch is on.
+    ///
+    /// # Errors
+    /// `Refused(parameter_invalid)` when a newer incarnation is known.
+    async fn register_node(&self, epoch: Epoch, name: &NodeName, incarnation: Incarnation) -> Result<NodeRecord>;
+}
+
+/// A replica that is to be created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewReplica {
+    /// The group it lives in.
+    pub group: GroupName,
+    /// Nodes that take work at once.
+    pub nodes: Vec<NodeName>,
+}
+
+/// Registrations, replicas and current targets of loaded collections.
+#[async_trait]
+pub trait LoadStore: Send + Sync + Debug {
+    /// All registrations, by collection.
+    async fn loads(&self) -> Result<Vec<LoadRecord>>;
+
+    /// All replicas, by id.
+    async fn replicas(&self) -> Result<Vec<Replica>>;
+
+    /// All current targets, by collection.
+    async fn current_targets(&self) -> Result<Vec<Target>>;
+
+    /// Registers a load together with its replicas, and gives those their numbers, in order.
+    ///
+    /// # Errors
+    /// `Refused(parameter_invalid)` when the collection is registered; `Refused(collection_not_found)`;
+    /// `Refused(resource_group_not_found)`.
+    async fn register_load(
+        &self,
+        epoch: Epoch,
+        record: LoadRecord,
+        replicas: Vec<NewReplica>,
+    ) -> Result<Vec<Replica>>;
+
+    /// Writes status, percentage and time of a registration. Not registered any more: nothing.
+    async fn update_load(&self, epoch: Epoch, record: &LoadRecord) -> Result<()>;
+
+    /// Writes replicas whole. Ones that are gone are left out.
+    async fn update_replicas(&self, epoch: Epoch, replicas: &[Replica]) -> Result<()>;
+
+    /// Makes a target the current one of its collection.
+    async fn promote(&self, epoch: Epoch, target: &Target) -> Result<()>;
+
+    /// Removes registration, replicas and current target of a collection. Not registered: nothing.
+    async fn release_load(&self, epoch: Epoch, collection: CollectionId) -> Result<()>;
+}

@@ -1,0 +1,13 @@
+//! Conversions between messages and values, one file per subject.
+
+mod catalog;
+mod feed;
+
+pub use catalog::{column_from_proto, column_to_proto, segment_from_proto, segment_to_proto};
+
+use pointsman_ids::{Error, ErrorCode};
+
+/// A message that a peer sent and that makes no sense.
+fn invalid(what: impl Into<String>) -> Error {
+    Error::new(ErrorCode::ParameterInvalid, what)
+}

@@ -1,0 +1,89 @@
+//! Settings of a node.
+
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Bytes, SettingsError, load};
+
+/// Section `[node]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NodeSettings {
+    /// Stable name of the node, unique in its cluster.
+    pub name: String,
+    /// Addresses of coordinators, as URLs; the active one is found among them.
+    pub coordinators: Vec<String>,
+    /// Where the worker listens.
+    pub grpc_listen: SocketAddr,
+    /// The address that others reach the worker at, as URL; empty: from the listener.
+    pub advertise: String,
+    /// Where health and metrics listen.
+    pub http_listen: SocketAddr,
+    /// Folder of the segment cache and the incarnation.
+    pub data_dir: PathBuf,
+    /// Root of the object store; empty: the one that the coordinator names.
+    pub objects: String,
+    /// The resource group that the node would like to be a member of; empty: any.
+    pub resource_group: String,
+    /// Labels for filters of resource groups.
+    pub labels: BTreeMap<String, String>,
+    /// Bytes that cached segments may take on disk.
+    pub cache_limit: Bytes,
+    /// Segments that are fetched at once.
+    pub fetch_concurrency: usize,
+    /// Memory that queries may take together.
+    pub memory_limit: Bytes,
+    /// How long a node that was told to stop keeps serving, at most.
+    #[serde(with = "humantime_serde")]
+    pub grace: Duration,
+}
+
+impl Default for NodeSettings {
+    fn default() -> Self {
+        Self {
+            name: "node-1".into(),
+            coordinators: vec!["http://127.0.0.1:8190".into()],
+            grpc_listen: SocketAddr::from(([127, 0, 0, 1], 8290)),
+            advertise: String::new(),
+            http_listen: SocketAddr::from(([127, 0, 0, 1], 8291)),
+            data_dir: "pointsman-data/node".into(),
+            objects: String::new(),
+            resource_group: String::new(),
+            labels: BTreeMap::new(),
+            cache_limit: Bytes(64 << 30),
+            fetch_concurrency: 4,
+            memory_limit: Bytes::mib(2048),
+            grace: Duration::from_secs(10),
+        }
+    }
+}
+
+impl NodeSettings {
+    /// Reads `[node]` of a TOML text, overlaid by variables.
+    ///
+    /// # Errors
+    /// Names the key that is unknown, does not parse or is out of range.
+    pub fn load(
+        toml: &str,
+        env: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>,
+    ) -> Result<Self, SettingsError> {
+        let settings: Self = load::section("node", toml, env)?;
+        settings.check()?;
+        Ok(settings)
+    }
+
+    fn check(&self) -> Result<(), SettingsError> {
+        load::check_name("node.name", &self.name)?;
+        if !self.resource_group.is_empty() {
+            load::check_name("node.resource_group", &self.resource_group)?;
+        }
+        if self.coordinators.is_empty() {
+            return Err(SettingsError::range("node.coordinators", "[]", "must name at least one coordinator"));
+        }
+        if self.fetch_concurrency == 0 {
+            return Err(SettingsError::range("node.fetch_concurrency", 0, "must be at least 1"));
+        }
+        Ok(())
+    }
+}
