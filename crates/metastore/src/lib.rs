@@ -6,10 +6,12 @@
 //! a write with an older epoch than the database knows is refused as [`Error::Fenced`] and changes nothing.
 
 mod error;
+mod open;
 mod traits;
 
 pub use error::{Error, Result};
-pub use traits::{SharedMetastore,
+pub use open::{OpenOptions, open};
+pub use traits::{
     CatalogStore, GroupStore, Lease, LeaseOutcome, LeaseStore, LoadStore, Metastore, NewCollection, NewGroup, NewReplica,
-    NodeStore, PushOutcome,
+    NodeStore, PushOutcome, SharedMetastore,
 };
