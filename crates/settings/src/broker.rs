@@ -192,7 +192,11 @@ impl BrokerSettings {
             return Err(SettingsError::range("broker.query.max_concurrent", 0, "must be at least 1"));
         }
         if self.coordinators.is_empty() {
-            return Err(SettingsError::range("broker.coordinators", "[]", "must name at least one coordinator"));
+            return Err(SettingsError::range(
+                "broker.coordinators",
+                "[]",
+                "must name at least one coordinator",
+            ));
         }
         Ok(())
     }

@@ -88,7 +88,9 @@ mod tests {
 
     #[test]
     fn sizes_read_back() {
-        for (text, bytes) in [("0", 0), ("4096", 4096), ("64MiB", 64 << 20), ("1.5 GiB", 3 << 29), ("1KiB", 1024)] {
+        for (text, bytes) in
+            [("0", 0), ("4096", 4096), ("64MiB", 64 << 20), ("1.5 GiB", 3 << 29), ("1KiB", 1024)]
+        {
             assert_eq!(text.parse(), Ok(Bytes(bytes)));
             assert_eq!(Bytes(bytes).to_string().parse(), Ok(Bytes(bytes)));
         }

@@ -22,11 +22,9 @@ mod load;
 mod node;
 mod secret;
 
-pub use broker::{
-    BrokerSettings, ChannelSettings, DetectorKind, FailureDetectorSettings, QuerySettings,
-};
+pub use broker::{BrokerSettings, ChannelSettings, DetectorKind, FailureDetectorSettings, QuerySettings};
 pub use bytes::Bytes;
 pub use coordinator::CoordinatorSettings;
-pub use load::{SettingsError, environment};
+pub use load::{SettingsError, environment, object_store_environment};
 pub use node::NodeSettings;
 pub use secret::SecretUrl;

@@ -35,11 +35,21 @@ impl SettingsError {
     }
 }
 
-/// The variables of this process that are settings. The one place where the environment is read.
+/// The variables of this process that are settings.
 pub fn environment() -> Vec<(String, String)> {
+    variables(PREFIX)
+}
+
+/// The variables of this process that clients of object stores read (`AWS_*`). They may hold secrets.
+pub fn object_store_environment() -> Vec<(String, String)> {
+    variables("AWS_")
+}
+
+/// The one place where the environment is read.
+fn variables(prefix: &str) -> Vec<(String, String)> {
     std::env::vars_os()
         .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(key, _)| key.starts_with(PREFIX))
+        .filter(|(key, _)| key.starts_with(prefix))
         .collect()
 }
 
@@ -63,7 +73,8 @@ where
     }
     let found: Map<String, figment::value::Value> = figment.extract().map_err(parse_error)?;
     if let Some(unknown) = found.keys().find(|key| *key != section) {
-        let error = figment::Error::from(format!("unknown section `{unknown}`: this program reads `[{section}]`"));
+        let error =
+            figment::Error::from(format!("unknown section `{unknown}`: this program reads `[{section}]`"));
         return Err(parse_error(error));
     }
     figment.extract_inner(section).map_err(parse_error)
@@ -128,7 +139,8 @@ mod tests {
     fn a_value_out_of_range_is_named_with_its_range() {
         let error = BrokerSettings::load("[broker.failure_detector]\nfactor = 0.0", NONE).unwrap_err();
         assert_eq!(error.to_string(), "`broker.failure_detector.factor` = 0: must be finite and above 0");
-        let error = BrokerSettings::load("[broker.failure_detector]\nkind = 'ping'", NONE).unwrap_err().to_string();
+        let error =
+            BrokerSettings::load("[broker.failure_detector]\nkind = 'ping'", NONE).unwrap_err().to_string();
         assert!(error.contains("connection") && error.contains("none"), "{error}");
         let error = CoordinatorSettings::load("[coordinator]\nactive_lease_renew = '9s'", NONE).unwrap_err();
         assert!(error.to_string().contains("active_lease_renew"), "{error}");

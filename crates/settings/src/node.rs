@@ -79,7 +79,11 @@ impl NodeSettings {
             load::check_name("node.resource_group", &self.resource_group)?;
         }
         if self.coordinators.is_empty() {
-            return Err(SettingsError::range("node.coordinators", "[]", "must name at least one coordinator"));
+            return Err(SettingsError::range(
+                "node.coordinators",
+                "[]",
+                "must name at least one coordinator",
+            ));
         }
         if self.fetch_concurrency == 0 {
             return Err(SettingsError::range("node.fetch_concurrency", 0, "must be at least 1"));
