@@ -1,0 +1,317 @@
+//! A whole cluster on loopback, each component a real process.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context, bail, ensure};
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+
+use crate::{NodeEndpoint, Process, Ready, Sql, eventually, free_port, is_alive, program, signal};
+
+/// Longest time from start to the first answer; the dev profile generates samples slowly.
+const READY_LIMIT: Duration = Duration::from_secs(120);
+
+/// Longest time until a killed process is gone, or a started one answers.
+const STEP_LIMIT: Duration = Duration::from_secs(30);
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct ClusterOptions {
+    /// Number of nodes.
+    pub nodes: usize,
+    /// Resource groups that share the nodes.
+    pub resource_groups: Vec<String>,
+    /// Replicas of loaded collections.
+    pub replicas: usize,
+    /// Data to begin with, such as `tpch:0.01`. None: no collection.
+    pub sample: Option<String>,
+    /// URL of the metastore. None: SQLite in the data directory.
+    pub metastore: Option<String>,
+    /// Where everything lies. None: a temporary folder that goes with the cluster.
+    pub data_dir: Option<PathBuf>,
+    /// The `pointsman` program. None: the one of this build.
+    pub program: Option<PathBuf>,
+    /// Whether `pointsman dev` says what it does where our output goes. Otherwise it goes to a log.
+    pub show: bool,
+}
+
+impl Default for ClusterOptions {
+    fn default() -> Self {
+        Self {
+            nodes: 4,
+            resource_groups: vec!["east".into(), "west".into()],
+            replicas: 2,
+            sample: None,
+            metastore: None,
+            data_dir: None,
+            program: None,
+            show: false,
+        }
+    }
+}
+
+/// A cluster under `pointsman dev`. Dropping it stops every process of it.
+#[derive(Debug)]
+pub struct Cluster {
+    /// Components that were started again, by name: before `dev`, so that they stop first.
+    restarted: BTreeMap<String, Process>,
+    dev: Process,
+    ready: Ready,
+    program: PathBuf,
+    data_dir: PathBuf,
+    _folder: Option<TempDir>,
+}
+
+impl Cluster {
+    /// Starts a cluster and waits until queries can be answered.
+    ///
+    /// # Errors
+    /// It did not come up in time, or `pointsman dev` ended; the text holds the end of its log.
+    pub fn start(options: ClusterOptions) -> anyhow::Result<Self> {
+        let folder = match &options.data_dir {
+            Some(_) => None,
+            None => Some(tempfile::Builder::new().prefix("pointsman-cluster-").tempdir()?),
+        };
+        let data_dir = match (&options.data_dir, &folder) {
+            (Some(given), _) => given.clone(),
+            (None, Some(folder)) => folder.path().join("data"),
+            (None, None) => bail!("a cluster needs a data directory"),
+        };
+        fs::create_dir_all(&data_dir)?;
+        let program = options.program.clone().map_or_else(|| program("pointsman"), Ok)?;
+        let log = data_dir.join("dev.log");
+        let ready_file = data_dir.join("ready.json");
+        if ready_file.exists() {
+            fs::remove_file(&ready_file)?; // Of an earlier run that was killed.
+        }
+        let mut command = dev_command(&program, &options, &data_dir)?;
+        let mut dev =
+            Process::start("pointsman dev", &mut command, (!options.show).then_some(log.as_path()))?;
+        let ready = eventually("a cluster that answers queries", READY_LIMIT, || {
+            Ok(match (Ready::read(&ready_file), dev.exit()?) {
+                (Ok(ready), _) => Ok(ready),
+                (Err(_), Some(status)) => Err(status),
+                (Err(error), None) => return Err(error),
+            })
+        });
+        match ready {
+            Ok(Ok(ready)) => {
+                Ok(Self { restarted: BTreeMap::new(), dev, ready, program, data_dir, _folder: folder })
+            }
+            Ok(Err(status)) => bail!("pointsman dev ended with {status}:\n{}", log_end(&log)),
+            Err(error) => Err(error.context(log_end(&log))),
+        }
+    }
+
+    /// A client of the broker.
+    pub fn sql(&self) -> Sql {
+        Sql::new(&self.ready.broker.http)
+    }
+
+    /// Where everything was at the start.
+    pub fn ready(&self) -> &Ready {
+        &self.ready
+    }
+
+    /// The data directory.
+    pub fn data_dir(&self) -> &Path {
+        &self.data_dir
+    }
+
+    /// The folder of the segments of a collection.
+    pub fn objects(&self, collection: &str) -> PathBuf {
+        self.data_dir.join("objects").join(collection)
+    }
+
+    /// The process `pointsman dev` itself.
+    pub fn dev(&mut self) -> &mut Process {
+        &mut self.dev
+    }
+
+    /// A command line of `pointsman` that talks to this cluster.
+    pub fn pointsman(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(args).arg("--data-dir").arg(&self.data_dir).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs [`Cluster::pointsman`] to its end.
+    ///
+    /// # Errors
+    /// It ended with another status than 0; the text holds what it said.
+    pub fn run(&self, args: &[&str]) -> anyhow::Result<String> {
+        let output = self.pointsman(args).output()?;
+        ensure!(output.status.success(), "pointsman {}: {}", args.join(" "), told(&output));
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Kills a node (SIGKILL) and waits until it is gone.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn kill_node(&mut self, name: &str) -> anyhow::Result<()> {
+        let pid = self.node(name)?.pid;
+        self.kill(name, pid)
+    }
+
+    /// Starts a killed node again, from the same settings and data.
+    ///
+    /// # Errors
+    /// There is no such node, or it does not start.
+    pub fn restart_node(&mut self, name: &str) -> anyhow::Result<()> {
+        let pid = self.restart("node", name)?;
+        self.node_mut(name)?.pid = pid;
+        Ok(())
+    }
+
+    /// Stops a node's threads (SIGSTOP): it keeps its connections and answers nothing.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn freeze_node(&self, name: &str) -> anyhow::Result<()> {
+        signal(self.node(name)?.pid, Signal::SIGSTOP)
+    }
+
+    /// Lets a frozen node go on.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn thaw_node(&self, name: &str) -> anyhow::Result<()> {
+        signal(self.node(name)?.pid, Signal::SIGCONT)
+    }
+
+    /// Kills the coordinator (SIGKILL) and waits until it is gone.
+    ///
+    /// # Errors
+    /// It is gone already.
+    pub fn kill_coordinator(&mut self) -> anyhow::Result<()> {
+        self.kill("coordinator", self.ready.coordinator.pid)
+    }
+
+    /// Starts the killed coordinator again.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn restart_coordinator(&mut self) -> anyhow::Result<()> {
+        self.ready.coordinator.pid = self.restart("coordinator", "coordinator")?;
+        Ok(())
+    }
+
+    /// Kills the broker (SIGKILL) and waits until it is gone.
+    ///
+    /// # Errors
+    /// It is gone already.
+    pub fn kill_broker(&mut self) -> anyhow::Result<()> {
+        self.kill("broker", self.ready.broker.pid)
+    }
+
+    /// Starts the killed broker again and waits until it says that it is ready.
+    ///
+    /// # Errors
+    /// It does not start, or is not ready in time.
+    pub fn restart_broker(&mut self) -> anyhow::Result<()> {
+        self.ready.broker.pid = self.restart("broker", "broker")?;
+        let sql = self.sql();
+        eventually("a broker that is ready", STEP_LIMIT, || {
+            let (status, text) = sql.get("/ready")?;
+            ensure!(status == 200, "/ready: {status} {text}");
+            Ok(())
+        })
+    }
+
+    /// The names of the nodes.
+    pub fn node_names(&self) -> Vec<String> {
+        self.ready.nodes.iter().map(|node| node.name.clone()).collect()
+    }
+
+    /// Waits until a collection is loaded whole in every group that it has a replica in.
+    ///
+    /// # Errors
+    /// It is not within the limit; the text holds the last status.
+    pub fn wait_loaded(&self, collection: &str, limit: Duration) -> anyhow::Result<()> {
+        eventually(&format!("collection {collection} loaded"), limit, || {
+            let text = self.run(&["status", collection, "--json"])?;
+            let loads: serde_json::Value = serde_json::from_str(&text)?;
+            let groups = loads[0]["groups"].as_array().context("a load without groups")?;
+            let whole = !groups.is_empty()
+                && groups.iter().all(|group| group["percent"] == 100 && group["ready"] == true);
+            ensure!(whole, "{text}");
+            Ok(())
+        })
+    }
+
+    fn kill(&mut self, name: &str, pid: u32) -> anyhow::Result<()> {
+        if let Some(mut process) = self.restarted.remove(name) {
+            return process.kill();
+        }
+        signal(pid, Signal::SIGKILL)?;
+        eventually(&format!("the end of {name}"), STEP_LIMIT, || {
+            ensure!(!is_alive(pid), "process {pid} still runs");
+            Ok(())
+        })
+    }
+
+    fn restart(&mut self, program: &str, name: &str) -> anyhow::Result<u32> {
+        let settings = self.data_dir.join("config").join(format!("{name}.toml"));
+        ensure!(settings.is_file(), "{} is not there", settings.display());
+        let mut command = Command::new(&self.program);
+        command.arg(program).arg("--config").arg(&settings);
+        let log = self.data_dir.join("logs").join(format!("{name}.log"));
+        let process = Process::start(name, &mut command, Some(&log))?;
+        let pid = process.pid();
+        self.restarted.insert(name.to_owned(), process);
+        Ok(pid)
+    }
+
+    fn node(&self, name: &str) -> anyhow::Result<&NodeEndpoint> {
+        self.ready.nodes.iter().find(|node| node.name == name).with_context(|| format!("no node {name}"))
+    }
+
+    fn node_mut(&mut self, name: &str) -> anyhow::Result<&mut NodeEndpoint> {
+        self.ready.nodes.iter_mut().find(|node| node.name == name).with_context(|| format!("no node {name}"))
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // A frozen process does not hear that it should stop.
+        for node in &self.ready.nodes {
+            let _ = signal(node.pid, Signal::SIGCONT);
+        }
+    }
+}
+
+fn dev_command(program: &Path, options: &ClusterOptions, data_dir: &Path) -> anyhow::Result<Command> {
+    let mut command = Command::new(program);
+    command.arg("dev").arg("--data-dir").arg(data_dir);
+    command.args(["--nodes", &options.nodes.to_string()]);
+    command.args(["--resource-groups", &options.resource_groups.join(",")]);
+    command.args(["--replicas", &options.replicas.to_string()]);
+    command.args(["--http-port", &free_port()?.to_string()]);
+    if let Some(sample) = &options.sample {
+        command.args(["--sample", sample]);
+    }
+    if let Some(metastore) = &options.metastore {
+        command.args(["--metastore", metastore]);
+    }
+    Ok(command)
+}
+
+/// The last lines of a log.
+fn log_end(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(30)..].join("\n")
+}
+
+fn told(output: &Output) -> String {
+    let out = String::from_utf8_lossy(&output.stdout);
+    let err = String::from_utf8_lossy(&output.stderr);
+    format!("{}\n{out}{err}", output.status)
+}

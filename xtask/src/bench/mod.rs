@@ -1,0 +1,62 @@
+//! `cargo xtask bench`: figures, each against a baseline that was measured in the same run.
+
+mod e2e;
+mod plain;
+mod row;
+
+use std::{fs, path::PathBuf};
+
+use anyhow::{bail, ensure};
+
+use row::Row;
+
+/// A benchmark: its name, what it measures, how.
+type Bench = (&'static str, &'static str, fn(&Args) -> anyhow::Result<Vec<Row>>);
+
+/// All of them, in the order in which they run.
+const BENCHES: [Bench; 1] = [("e2e", "TPC-H through a cluster and in one process", e2e::run)];
+
+/// Arguments of `bench`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Names of benchmarks; none: all. `list` lists them.
+    names: Vec<String>,
+    /// Also writes the figures to this file, as a JSON array.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Scale of TPC-H.
+    #[arg(long, default_value = "1")]
+    scale: String,
+    /// Profile of the programs. Figures of `dev` say nothing; it shows quickly that a benchmark works.
+    #[arg(long, default_value = "release", value_parser = ["release", "dev"])]
+    profile: String,
+}
+
+/// Runs benchmarks.
+///
+/// # Errors
+/// One is unknown, or could not be run. A figure that misses its aim is no error: the table says so.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    if args.names.iter().any(|name| name == "list") {
+        BENCHES.iter().for_each(|(name, what, _)| println!("{name:<8} {what}"));
+        return Ok(());
+    }
+    let known: Vec<&str> = BENCHES.iter().map(|(name, ..)| *name).collect();
+    for name in &args.names {
+        ensure!(known.contains(&name.as_str()), "no benchmark '{name}'; there are: {}", known.join(", "));
+    }
+    let mut rows = Vec::new();
+    for (name, _, bench) in BENCHES {
+        if args.names.is_empty() || args.names.iter().any(|wanted| wanted == name) {
+            rows.extend(bench(args)?);
+        }
+    }
+    if rows.is_empty() {
+        bail!("nothing was measured");
+    }
+    println!("\n{}", row::table(&rows));
+    if let Some(path) = &args.json {
+        fs::write(path, serde_json::to_string_pretty(&rows)? + "\n")?;
+    }
+    Ok(())
+}

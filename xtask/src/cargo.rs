@@ -1,0 +1,75 @@
+//! Running cargo.
+
+use std::{env, path::PathBuf, process::Command};
+
+use anyhow::{Context, ensure};
+use cargo_metadata::{Metadata, MetadataCommand};
+
+use crate::stop;
+
+/// The root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    let own = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    own.parent().map_or(own.clone(), PathBuf::from)
+}
+
+/// A cargo command at the root of the workspace: the cargo that runs this program.
+pub(crate) fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(args).current_dir(root());
+    // What cargo tells its own children is not for grandchildren: it would make build scripts run again.
+    for (name, _) in env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("CARGO_PKG_")
+            || name.starts_with("CARGO_MANIFEST_")
+            || name == "CARGO_PRIMARY_PACKAGE"
+        {
+            command.env_remove(&*name);
+        }
+    }
+    command
+}
+
+/// Runs cargo with its output where ours goes.
+///
+/// # Errors
+/// It failed.
+pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
+    check(&mut cargo(args))
+}
+
+/// Runs a command with its output where ours goes.
+///
+/// # Errors
+/// It failed.
+pub(crate) fn check(command: &mut Command) -> anyhow::Result<()> {
+    let status = stop::status(command)?;
+    let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
+    let shown: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    ensure!(status.success(), "`{}` failed ({status})", shown.join(" "));
+    Ok(())
+}
+
+/// Installs a cargo subcommand from the registry unless it is there.
+///
+/// # Errors
+/// It cannot be installed.
+pub(crate) fn install(subcommand: &str) -> anyhow::Result<()> {
+    let there = cargo(&[subcommand, "--version"]).output().context("cannot start cargo")?;
+    if there.status.success() {
+        return Ok(());
+    }
+    let name = format!("cargo-{subcommand}");
+    println!("{name} is missing: installing it (once, some minutes)");
+    run(&["install", "--locked", &name])
+}
+
+/// The packages of the workspace, without their dependencies from outside.
+///
+/// # Errors
+/// A manifest does not parse.
+pub(crate) fn metadata() -> anyhow::Result<Metadata> {
+    let mut command = MetadataCommand::new();
+    command.manifest_path(root().join("Cargo.toml")).no_deps();
+    command.exec().context("cargo metadata failed")
+}
