@@ -1,0 +1,103 @@
+//! The gRPC and HTTP surfaces.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{Json, Router, extract::State, http::StatusCode, routing::get};
+use pointsman_proto::{
+    broker::v1::routing_feed_server::RoutingFeedServer,
+    coordinator::v1::{
+        catalog_server::CatalogServer, cluster_server::ClusterServer, query_coord_server::QueryCoordServer,
+        resource_groups_server::ResourceGroupsServer,
+    },
+    node::v1::node_session_server::NodeSessionServer,
+};
+use pointsman_telemetry::MetricsHandle;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::{Server, server::TcpIncoming};
+
+use crate::{
+    RunError, catalog::CatalogService, cluster::ClusterService, groups::GroupService, loads::LoadService,
+    session_service::SessionService, shared::Shared, watch::FeedService,
+};
+
+/// Largest message that is taken or sent: a push of 100,000 segments, or a snapshot of as many.
+const MAX_MESSAGE: usize = 64 << 20;
+/// How often a silent connection is asked whether it lives, and how long it may take to answer.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// Calls in flight on one connection.
+const MAX_STREAMS: u32 = 1024;
+
+/// Binds an address, unless that was done already.
+pub(crate) async fn listen(given: Option<TcpListener>, address: SocketAddr) -> Result<TcpListener, RunError> {
+    match given {
+        Some(listener) => Ok(listener),
+        None => TcpListener::bind(address).await.map_err(|source| RunError::Listen { address, source }),
+    }
+}
+
+macro_rules! sized {
+    ($server:expr) => {
+        $server.max_decoding_message_size(MAX_MESSAGE).max_encoding_message_size(MAX_MESSAGE)
+    };
+}
+
+/// Serves gRPC until told to stop.
+pub(crate) async fn grpc(
+    shared: Arc<Shared>,
+    listener: TcpListener,
+    shutdown: CancellationToken,
+) -> Result<(), RunError> {
+    let (health, health_service) = tonic_health::server::health_reporter();
+    health.set_service_status("", tonic_health::ServingStatus::Serving).await;
+    let share = || Arc::clone(&shared);
+    let server = Server::builder()
+        .http2_keepalive_interval(Some(KEEP_ALIVE))
+        .http2_keepalive_timeout(Some(KEEP_ALIVE))
+        .http2_max_pending_accept_reset_streams(Some(100_000))
+        .http2_max_local_error_reset_streams(None)
+        .max_concurrent_streams(MAX_STREAMS)
+        .add_service(health_service)
+        .add_service(sized!(CatalogServer::new(CatalogService(share()))))
+        .add_service(sized!(QueryCoordServer::new(LoadService(share()))))
+        .add_service(sized!(ResourceGroupsServer::new(GroupService(share()))))
+        .add_service(sized!(ClusterServer::new(ClusterService(share()))))
+        .add_service(sized!(NodeSessionServer::new(SessionService(share()))))
+        .add_service(sized!(RoutingFeedServer::new(FeedService(share()))));
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let served = server.serve_with_incoming_shutdown(incoming, shutdown.cancelled_owned()).await;
+    served.map_err(|error| RunError::Serve(error.into()))
+}
+
+#[derive(Clone, Debug)]
+struct Http {
+    shared: Arc<Shared>,
+    metrics: Option<MetricsHandle>,
+}
+
+/// Serves HTTP until told to stop: `/health` (the process lives), `/ready` (it is active), `/metrics`.
+pub(crate) async fn http(
+    shared: Arc<Shared>,
+    metrics: Option<MetricsHandle>,
+    listener: TcpListener,
+    shutdown: CancellationToken,
+) -> Result<(), RunError> {
+    let routes = Router::new()
+        .route("/health", get(async || Json(json!({"status": "ok"}))))
+        .route("/ready", get(ready))
+        .route("/metrics", get(async |State(http): State<Http>| http.metrics.map(|metrics| metrics.render())))
+        .with_state(Http { shared, metrics });
+    let served = axum::serve(listener, routes).with_graceful_shutdown(shutdown.cancelled_owned()).await;
+    served.map_err(|error| RunError::Serve(error.into()))
+}
+
+async fn ready(State(http): State<Http>) -> (StatusCode, Json<Value>) {
+    match http.shared.tenure() {
+        Some(tenure) => {
+            let feed = tenure.feed.borrow().as_ref().map(|feed| feed.version.0);
+            (StatusCode::OK, Json(json!({"status": "active", "epoch": tenure.epoch().0, "feed_version": feed})))
+        }
+        None => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "standing by"}))),
+    }
+}

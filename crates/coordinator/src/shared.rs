@@ -1,0 +1,83 @@
+//! What all services of the process share, whether it is active or stands by.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use parking_lot::RwLock;
+use pointsman_clock::Clock;
+use pointsman_ids::{ClusterName, Error, ErrorCode};
+use pointsman_metastore::SharedMetastore;
+use pointsman_settings::CoordinatorSettings;
+
+use crate::{Objects, tenure::Tenure};
+
+/// The process's own things, and its tenure while it is active.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) settings: CoordinatorSettings,
+    pub(crate) cluster: ClusterName,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) metastore: SharedMetastore,
+    pub(crate) objects: Objects,
+    tenure: RwLock<Option<Arc<Tenure>>>,
+    /// The highest epoch that any node or broker has seen; 0: none.
+    epoch_seen: AtomicU64,
+}
+
+impl Shared {
+    /// # Errors
+    /// When the cluster has no lawful name.
+    pub(crate) fn new(
+        settings: CoordinatorSettings,
+        clock: Arc<dyn Clock>,
+        metastore: SharedMetastore,
+        objects: Objects,
+    ) -> Result<Self, Error> {
+        let cluster = ClusterName::new(&settings.cluster)?;
+        let (tenure, epoch_seen) = (RwLock::default(), AtomicU64::new(0));
+        Ok(Self { settings, cluster, clock, metastore, objects, tenure, epoch_seen })
+    }
+
+    /// The tenure, if this coordinator is active.
+    pub(crate) fn tenure(&self) -> Option<Arc<Tenure>> {
+        self.tenure.read().clone()
+    }
+
+    /// The tenure of an active coordinator.
+    ///
+    /// # Errors
+    /// `service_not_ready` while it stands by.
+    pub(crate) fn active(&self) -> Result<Arc<Tenure>, Error> {
+        self.tenure().ok_or_else(|| {
+            let text = format!("coordinator '{}' stands by; ask the active one, or again", self.settings.name);
+            Error::new(ErrorCode::ServiceNotReady, text)
+        })
+    }
+
+    pub(crate) fn set_tenure(&self, tenure: Option<Arc<Tenure>>) {
+        *self.tenure.write() = tenure;
+    }
+
+    /// Hears of an epoch. A newer one than ours means that the database has forgotten a lease: the tenure ends, and the
+    /// next one begins above it.
+    ///
+    /// # Errors
+    /// `service_not_ready` when the epoch is newer than the tenure's.
+    pub(crate) fn hear_epoch(&self, tenure: &Tenure, seen: u64, from: &str) -> Result<(), Error> {
+        self.epoch_seen.fetch_max(seen, Ordering::SeqCst);
+        if seen <= tenure.epoch().0 {
+            return Ok(());
+        }
+        tracing::warn!(from, seen, ours = tenure.epoch().0, "a newer epoch was seen; taking the lease anew above it");
+        tenure.end(crate::tenure::End::NewerEpoch);
+        let text = format!("'{from}' has seen epoch {seen}, ours is {}; try again", tenure.epoch());
+        Err(Error::new(ErrorCode::ServiceNotReady, text))
+    }
+
+    /// The highest epoch that was heard of.
+    pub(crate) fn epoch_seen(&self) -> u64 {
+        self.epoch_seen.load(Ordering::SeqCst)
+    }
+}

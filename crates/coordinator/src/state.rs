@@ -1,0 +1,84 @@
+//! What an active coordinator has in memory.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use pointsman_clock::MonoTime;
+use pointsman_ids::{CollectionId, Epoch, NodeName, SegmentId};
+use pointsman_query_coord::{LossGuard, SessionState, Stores, settled};
+
+use crate::{desired::DesiredStates, feed::Feed, sessions::Session};
+
+/// A part of all members; losing more of them at once makes the coordinator suspect itself.
+const MASS_LOSS_LIMIT: f64 = 0.5;
+
+/// Everything that decisions read and change.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) stores: Stores,
+    pub(crate) sessions: BTreeMap<NodeName, Session>,
+    pub(crate) desired: DesiredStates,
+    pub(crate) feed: Feed,
+    pub(crate) guard: LossGuard,
+    started: MonoTime,
+}
+
+impl State {
+    pub(crate) fn new(epoch: Epoch, started: MonoTime) -> Self {
+        Self {
+            stores: Stores { awaiting: true, ..Stores::default() },
+            sessions: BTreeMap::new(),
+            desired: DesiredStates::new(epoch),
+            feed: Feed::new(epoch),
+            guard: LossGuard::default(),
+            started,
+        }
+    }
+
+    /// Lets leases end that were not renewed, and looks whether too many did.
+    pub(crate) fn expire(&mut self, now: MonoTime, lease: Duration) {
+        self.stores.awaiting = now - self.started < lease;
+        for (node, session) in &self.sessions {
+            let Some(seen) = self.stores.observed.get_mut(node) else { continue };
+            if now - session.heard <= lease {
+                continue;
+            }
+            match seen.state {
+                SessionState::Live => {
+                    tracing::warn!(%node, "the node's lease ended: it is lost");
+                    seen.state = SessionState::Lost;
+                }
+                SessionState::Stopping => {
+                    tracing::info!(%node, "the stopping node fell silent: it is gone");
+                    seen.state = SessionState::Gone;
+                    seen.segments.clear();
+                }
+                SessionState::Awaited | SessionState::Lost | SessionState::Gone => {}
+            }
+        }
+        let suspicious = self.guard.is_suspicious();
+        self.guard.update(&self.stores, now, lease, MASS_LOSS_LIMIT);
+        if self.guard.is_suspicious() != suspicious {
+            let now = self.guard.is_suspicious();
+            tracing::warn!(suspicious = now, "most members were lost at once, or are back: placement stops or goes on");
+        }
+    }
+
+    /// Whether brokers may be told: every node that serves was heard, or the time for that is over. Until then they
+    /// keep what they have, so that nobody misses copies merely because nodes have not said yet that they hold them.
+    pub(crate) fn may_publish(&self) -> bool {
+        let serving = |collection: &CollectionId| self.stores.current.contains_key(collection);
+        let mut replicas = self.stores.replicas.values().filter(|replica| serving(&replica.collection));
+        !self.stores.awaiting || replicas.all(|replica| settled(&self.stores, replica))
+    }
+
+    /// Segments that no target holds and no node should.
+    pub(crate) fn unused_segments(&self) -> Vec<SegmentId> {
+        let targets = self.stores.current.values().chain(self.stores.next.values());
+        let mut used: BTreeSet<SegmentId> = targets.flat_map(|target| target.segments.iter().copied()).collect();
+        used.extend(self.desired.segments());
+        self.stores.dropped.keys().filter(|id| !used.contains(id)).copied().collect()
+    }
+}

@@ -1,0 +1,189 @@
+//! One time of being active: from taking the lease to losing or returning it.
+//!
+//! All that is known lives in one [`State`] behind a mutex that is never held over an await. Whoever changes what the
+//! metastore holds takes the pen first ([`Tenure::begin_write`]), writes there, then changes the state, then wakes the
+//! reconciler; so memory never runs ahead of the metastore.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use parking_lot::{Mutex, MutexGuard};
+use pointsman_clock::MonoTime;
+use pointsman_ids::{Epoch, Error, ErrorCode, FeedVersion};
+use pointsman_metastore::{Error as StoreError, Lease, SharedMetastore};
+use pointsman_proto::broker::v1 as feed_pb;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Objects,
+    durable::{self, ReplaceDurable as _},
+    metrics,
+    shared::Shared,
+    state::State,
+};
+
+/// Why a tenure ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Somebody else has the lease.
+    Lost(String),
+    /// A node or broker has seen a newer epoch than ours.
+    NewerEpoch,
+    /// The process stops.
+    Stopped,
+}
+
+/// A published feed: the snapshot as message.
+#[derive(Debug)]
+pub(crate) struct Published {
+    pub(crate) version: FeedVersion,
+    pub(crate) message: feed_pb::Snapshot,
+}
+
+/// The active coordinator's inside.
+#[derive(Debug)]
+pub(crate) struct Tenure {
+    pub(crate) shared: Arc<Shared>,
+    lease: Lease,
+    lease_until: Mutex<MonoTime>,
+    state: Mutex<State>,
+    pen: tokio::sync::Mutex<()>,
+    /// The metastore may hold something else than the state: an outcome was unknown.
+    stale: AtomicBool,
+    wake: Notify,
+    pub(crate) feed: watch::Sender<Option<Arc<Published>>>,
+    /// Brokers by name, each with its live watches and the newest version that was sent.
+    pub(crate) brokers: Mutex<BTreeMap<String, BrokerWatch>>,
+    /// Ends every stream of this tenure.
+    pub(crate) over: CancellationToken,
+    end: Mutex<Option<End>>,
+}
+
+/// A broker that watches the feed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BrokerWatch {
+    pub(crate) watches: usize,
+    pub(crate) sent: FeedVersion,
+}
+
+/// The right to change what the metastore holds. One at a time.
+#[derive(Debug)]
+pub(crate) struct Pen<'a> {
+    pub(crate) epoch: Epoch,
+    pub(crate) metastore: &'a SharedMetastore,
+    _pen: tokio::sync::MutexGuard<'a, ()>,
+}
+
+impl Tenure {
+    pub(crate) fn new(shared: Arc<Shared>, lease: Lease, until: MonoTime) -> Self {
+        let state = State::new(lease.epoch, shared.clock.mono());
+        Self {
+            shared,
+            lease,
+            lease_until: Mutex::new(until),
+            state: Mutex::new(state),
+            pen: tokio::sync::Mutex::new(()),
+            stale: AtomicBool::new(true),
+            wake: Notify::new(),
+            feed: watch::channel(None).0,
+            brokers: Mutex::default(),
+            over: CancellationToken::new(),
+            end: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.lease.epoch
+    }
+
+    pub(crate) fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    pub(crate) fn metastore(&self) -> &SharedMetastore {
+        &self.shared.metastore
+    }
+
+    pub(crate) fn objects(&self) -> &Objects {
+        &self.shared.objects
+    }
+
+    pub(crate) fn now(&self) -> MonoTime {
+        self.shared.clock.mono()
+    }
+
+    /// Wall-clock time, nanoseconds since the Unix epoch.
+    pub(crate) fn wall(&self) -> u64 {
+        self.shared.clock.wall().0
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Has the reconciler look again soon.
+    pub(crate) fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    pub(crate) async fn woken(&self) {
+        self.wake.notified().await;
+    }
+
+    /// Ends the tenure. The first reason stays.
+    pub(crate) fn end(&self, why: End) {
+        self.end.lock().get_or_insert(why);
+        self.over.cancel();
+    }
+
+    /// Why it ended; `Stopped` when nobody said.
+    pub(crate) fn why_ended(&self) -> End {
+        self.end.lock().clone().unwrap_or(End::Stopped)
+    }
+
+    pub(crate) fn extend_lease(&self, until: MonoTime) {
+        *self.lease_until.lock() = until;
+    }
+
+    /// Whether the lease still runs, as far as we know. Without, nothing is written: the metastore would refuse it if
+    /// somebody else has it by now.
+    pub(crate) fn may_write(&self) -> bool {
+        !self.over.is_cancelled() && self.now() < *self.lease_until.lock()
+    }
+
+    /// Takes the pen: the right to change what the metastore holds. What memory may have missed is read again first.
+    ///
+    /// # Errors
+    /// `service_not_ready` when the lease has run out or the metastore is away.
+    pub(crate) async fn begin_write(&self) -> Result<Pen<'_>, Error> {
+        let pen = self.pen.lock().await;
+        if !self.may_write() {
+            let text = "the metastore is away and the lease has run out; nothing can be changed now, try again";
+            return Err(Error::new(ErrorCode::ServiceNotReady, text));
+        }
+        if self.stale.load(Ordering::SeqCst) {
+            let durable = durable::load(self.metastore()).await.map_err(|error| self.failed(error))?;
+            self.state().stores.replace_durable(durable);
+            self.stale.store(false, Ordering::SeqCst);
+        }
+        Ok(Pen { epoch: self.lease.epoch, metastore: self.metastore(), _pen: pen })
+    }
+
+    /// Draws the consequences of a failed call of the metastore and gives the error for the caller: a fenced write ends
+    /// the tenure, an unknown outcome is read back before the next write.
+    pub(crate) fn failed(&self, error: StoreError) -> Error {
+        metrics::metastore_failed(&error);
+        match &error {
+            StoreError::Fenced { .. } => self.end(End::Lost(error.to_string())),
+            StoreError::OutcomeUnknown(_) => self.stale.store(true, Ordering::SeqCst),
+            _ => {}
+        }
+        error.into()
+    }
+}
