@@ -67,7 +67,9 @@ impl Closable {
     fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         match self.closed.as_mut().poll(context) {
             Poll::Pending => Ok(()),
-            Poll::Ready(()) => Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the channel was closed")),
+            Poll::Ready(()) => {
+                Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the channel was closed"))
+            }
         }
     }
 }
@@ -84,7 +86,11 @@ impl AsyncRead for Closable {
 }
 
 impl AsyncWrite for Closable {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.io).poll_write(context, bytes)
     }
 

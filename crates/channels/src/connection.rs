@@ -14,10 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use url::Url;
 
-use crate::{
-    CallError, ChannelSettings, Connect,
-    connect::Closable,
-};
+use crate::{CallError, ChannelSettings, Connect, connect::Closable};
 
 /// Sends calls over an open connection.
 pub(crate) type Sender = SendRequest<Body>;
@@ -98,8 +95,10 @@ impl Connection {
             Err(_) => return Err(CallError::connect_deadline(&peer.url, limit)),
         };
         let io = TokioIo::new(Closable::new(io, peer.closed.clone()));
-        let (sender, connection) =
-            builder(&peer.settings).handshake(io).await.map_err(|error| CallError::connect(&peer.url, error))?;
+        let (sender, connection) = builder(&peer.settings)
+            .handshake(io)
+            .await
+            .map_err(|error| CallError::connect(&peer.url, error))?;
         let peer = peer.clone();
         tokio::spawn(async move {
             let ended = connection.await;

@@ -8,11 +8,7 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::{
-    Channel, Connect, TcpConnect,
-    channel::Node,
-    connection::Peer,
-};
+use crate::{Channel, Connect, TcpConnect, channel::Node, connection::Peer};
 
 /// Notices of lost connections that a slow listener may fall behind; what it misses is found by the next call.
 const LOST_NOTICES: usize = 256;
@@ -93,21 +89,18 @@ impl Channels {
         Channel::new(entry.node.clone())
     }
 
-    /// Says which processes there are. Connections to an address that is not among them any more, or behind which
-    /// another process stands now, are closed with every call on them.
+    /// Says which processes there are. Connections to an address behind which another process stands now are closed
+    /// with every call on them; those to an address that is not among the members any more end with their last call.
     pub fn set_members(&self, members: impl IntoIterator<Item = (Url, Incarnation)>) {
         let members: BTreeMap<Url, Incarnation> = members.into_iter().collect();
         let mut nodes = self.shared.nodes.lock();
-        nodes.retain(|url, entry| {
-            let stays = match (entry.incarnation, members.get(url)) {
-                (Some(had), Some(has)) => had == *has,
-                (Some(_), None) => false,
-                (None, _) => true,
-            };
-            if !stays {
+        nodes.retain(|url, entry| match (entry.incarnation, members.get(url)) {
+            (Some(had), Some(has)) if had != *has => {
                 entry.node.peer.closed.cancel();
+                false
             }
-            stays
+            (Some(_), None) => false,
+            _ => true,
         });
         for (url, incarnation) in members {
             let entry = nodes.entry(url.clone()).or_insert_with(|| self.entry(&url, None));

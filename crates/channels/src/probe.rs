@@ -4,7 +4,9 @@ use std::{error::Error, time::Duration};
 
 use tokio::time::timeout;
 use tonic::{Code, Status};
-use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
 use url::Url;
 
 use crate::{Channels, Failure, failure};
