@@ -1,0 +1,297 @@
+//! The broker's side: from a checked statement to a verified plan.
+
+use std::{num::NonZeroUsize, path::PathBuf, sync::Arc, time::Duration};
+
+use datafusion::{
+    arrow::{
+        array::{RecordBatch, StringArray},
+        datatypes::{DataType, Field, Schema},
+    },
+    common::tree_node::{TreeNode, TreeNodeRecursion},
+    execution::{
+        SessionState, SessionStateBuilder,
+        disk_manager::{DiskManagerBuilder, DiskManagerMode},
+        memory_pool::{FairSpillPool, TrackConsumersPool},
+        object_store::ObjectStoreRegistry,
+        runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
+    },
+    logical_expr::LogicalPlan,
+    physical_optimizer::optimizer::PhysicalOptimizer,
+    physical_plan::ExecutionPlan,
+    prelude::SessionConfig,
+};
+use datafusion_distributed::{DistributedExt, SessionStateBuilderExt, display_plan_ascii};
+use pointsman_channels::Channels;
+use pointsman_ids::{Error, ErrorCode, Result};
+use tokio::runtime::Runtime;
+
+use crate::{
+    catalog::Catalog,
+    failure::{QueryError, planning},
+    limits::refuse,
+    pinning::with_pinning,
+    planned::{PlannedQuery, Work},
+    router::Router,
+    scans::Scans,
+    statement::{Explain, Statement},
+    store::NoStores,
+    table::{CATALOG, QueryCatalog, SCHEMA},
+    tagging::{FirstLoss, Resolver},
+    verify::check_plan,
+};
+
+/// Stack of threads that plan. Committed by the system only as far as it is used.
+const PLANNER_STACK: usize = 64 << 20;
+
+/// Upper bound on tasks per stage; the slots of a query are what counts.
+const MAX_TASKS: usize = 1 << 16;
+
+/// Consumers that an error about memory names.
+const NAMED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(5).unwrap();
+
+/// What the engine may use in the broker.
+#[derive(Clone, Debug)]
+pub struct EngineSettings {
+    /// Bytes that all queries of the process may take together.
+    pub memory_limit: u64,
+    /// Folder for what does not fit into memory; `None`: nothing is written, and such a query fails.
+    pub spill_dir: Option<PathBuf>,
+    /// Partitions of a stage on one node; at least 2.
+    pub target_partitions: usize,
+    /// How long planning may take.
+    pub planning_timeout: Duration,
+}
+
+impl Default for EngineSettings {
+    fn default() -> Self {
+        Self {
+            memory_limit: 1 << 30,
+            spill_dir: None,
+            target_partitions: default_partitions(),
+            planning_timeout: Duration::from_secs(2),
+        }
+    }
+}
+
+/// As many partitions as the process has cores.
+pub(crate) fn default_partitions() -> usize {
+    std::thread::available_parallelism().map_or(2, NonZeroUsize::get).max(2)
+}
+
+/// Plans and runs statements. Lives as long as the broker; clones share everything.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    template: SessionState,
+    channels: Channels,
+    planning_timeout: Duration,
+    /// Threads with room to recurse. `None` only while the engine is dropped.
+    planners: Option<Runtime>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(planners) = self.planners.take() {
+            planners.shutdown_background();
+        }
+    }
+}
+
+impl Engine {
+    /// Builds an engine that reaches nodes through `channels`.
+    ///
+    /// # Errors
+    /// `service_internal` when threads for planning cannot be started or the spill folder cannot be used.
+    pub fn new(settings: EngineSettings, channels: Channels) -> Result<Self> {
+        let internal = |doing: &str, error: &dyn std::fmt::Display| {
+            Error::new(ErrorCode::ServiceInternal, format!("{doing}: {error}"))
+        };
+        let runtime = runtime_env(settings.memory_limit, settings.spill_dir, Arc::new(NoStores))?;
+        let template = template(settings.target_partitions.max(2), runtime)
+            .map_err(|error| internal("setting up sessions", &error))?;
+        let planners = tokio::runtime::Builder::new_multi_thread()
+            .thread_name("sql-planner")
+            .thread_stack_size(PLANNER_STACK)
+            .enable_time()
+            .build()
+            .map_err(|error| internal("starting threads for planning", &error))?;
+        let shared = Shared {
+            template,
+            channels,
+            planning_timeout: settings.planning_timeout,
+            planners: Some(planners),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Plans a statement against one snapshot and one attempt's routing. Takes no longer than the planning timeout
+    /// and never touches the network. A plan whose segments are partly unavailable runs over the rest.
+    ///
+    /// # Errors
+    /// [`QueryError::Query`] with `collection_not_found`, `column_not_found`, `sql_invalid`, or whatever the router
+    /// says; `service_internal` for a plan that the verifier refuses.
+    pub async fn plan(
+        &self,
+        statement: &Statement,
+        catalog: &Arc<Catalog>,
+        router: Arc<dyn Router>,
+    ) -> Result<PlannedQuery, QueryError> {
+        if let Some(name) = statement.collections().iter().find(|name| catalog.table(name).is_none()) {
+            let message = format!("there is no collection '{name}'; SHOW TABLES lists those that there are");
+            return Err(Error::new(ErrorCode::CollectionNotFound, message).into());
+        }
+        let stopping = || Error::new(ErrorCode::Cancelled, "the engine is stopping");
+        let planners = self.shared.planners.as_ref().ok_or_else(stopping)?;
+        let job = Job {
+            statement: statement.clone(),
+            catalog: Arc::clone(catalog),
+            router,
+            shared: Arc::clone(&self.shared),
+        };
+        let planning = planners.spawn(job.run());
+        let abort = planning.abort_handle();
+        match tokio::time::timeout(self.shared.planning_timeout, planning).await {
+            Ok(Ok(planned)) => Ok(planned?),
+            Ok(Err(panicked)) => {
+                Err(Error::new(ErrorCode::ServiceInternal, format!("planning broke off: {panicked}")).into())
+            }
+            Err(_) => {
+                abort.abort();
+                let limit = self.shared.planning_timeout;
+                Err(refuse(format!("planning took longer than {limit:?}; the statement is too complex"))
+                    .into())
+            }
+        }
+    }
+}
+
+/// A runtime for queries: bounded memory, and no store but those of the registry.
+pub(crate) fn runtime_env(
+    memory_limit: u64,
+    spill_dir: Option<PathBuf>,
+    stores: Arc<dyn ObjectStoreRegistry>,
+) -> Result<Arc<RuntimeEnv>> {
+    let pool = FairSpillPool::new(usize::try_from(memory_limit).unwrap_or(usize::MAX));
+    let spill = match spill_dir {
+        Some(folder) => DiskManagerMode::Directories(vec![folder]),
+        None => DiskManagerMode::Disabled,
+    };
+    RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::new(TrackConsumersPool::new(pool, NAMED_CONSUMERS)))
+        .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(spill))
+        .with_object_store_registry(stores)
+        .build_arc()
+        .map_err(|error| Error::new(ErrorCode::ServiceInternal, format!("setting up the engine: {error}")))
+}
+
+/// The session that each query's is cloned from.
+fn template(target_partitions: usize, runtime: Arc<RuntimeEnv>) -> datafusion::error::Result<SessionState> {
+    let mut config = SessionConfig::new()
+        .with_target_partitions(target_partitions)
+        .with_default_catalog_and_schema(CATALOG, SCHEMA)
+        .with_create_default_catalog_and_schema(false)
+        .with_information_schema(true)
+        .with_repartition_file_scans(false);
+    config.options_mut().execution.collect_statistics = false;
+    // An answer counts the rows that nodes delivered: a count from statistics would hide that a node is gone.
+    let rules = PhysicalOptimizer::new().rules;
+    let rules = rules.into_iter().filter(|rule| rule.name() != "aggregate_statistics").collect();
+    let builder = SessionStateBuilder::new()
+        .with_config(config)
+        .with_runtime_env(runtime)
+        .with_default_features()
+        .with_physical_optimizer_rules(rules)
+        .with_distributed_planner()
+        .with_distributed_children_isolator_unions(false)?
+        .with_distributed_max_tasks_per_stage(MAX_TASKS)?;
+    Ok(with_pinning(builder).build())
+}
+
+/// Planning of one statement.
+struct Job {
+    statement: Statement,
+    catalog: Arc<Catalog>,
+    router: Arc<dyn Router>,
+    shared: Arc<Shared>,
+}
+
+impl Job {
+    async fn run(self) -> Result<PlannedQuery> {
+        let invalid = |error: datafusion::error::DataFusionError| planning(&error, ErrorCode::SqlInvalid);
+        let gather = self.router.stage_nodes().is_empty();
+        let scans = Arc::new(Scans::new(Arc::clone(&self.router), gather));
+        let loss = Arc::new(FirstLoss::default());
+        let session = self.session(&scans, &loss);
+        let logical = session.statement_to_plan(self.statement.query.clone()).await.map_err(invalid)?;
+        check_logical(&logical)?;
+        let logical = session.optimize(&logical).map_err(invalid)?;
+        let planner = Arc::clone(session.query_planner());
+        let plan = planner.create_physical_plan(&logical, &session).await.map_err(invalid)?;
+        let assignment = scans.assignment();
+        let stages = check_plan(&plan, &assignment)?;
+        let work = match self.statement.explain {
+            Explain::No => Work::Plan(plan),
+            Explain::Plan => Work::Rows(explain(&logical, plan.as_ref())?),
+            Explain::Analyze => Work::Analyze(plan),
+        };
+        Ok(PlannedQuery::new(work, session.task_ctx(), scans.collections(), assignment.slots, stages, loss))
+    }
+
+    fn session(&self, scans: &Arc<Scans>, loss: &Arc<FirstLoss>) -> SessionState {
+        let mut session = self.shared.template.clone();
+        session.mark_start_execution();
+        let resolver = Resolver::new(self.shared.channels.clone(), Some(Arc::clone(loss)));
+        let config = session.config_mut();
+        config.set_extension(Arc::clone(scans));
+        config.set_distributed_channel_resolver(resolver);
+        let catalog = QueryCatalog { catalog: Arc::clone(&self.catalog), scans: Arc::clone(scans) };
+        session.register_catalog_list(Arc::new(catalog));
+        session
+    }
+}
+
+/// Refuses what cannot run in stages: a stage runs once, a recursive term does not.
+fn check_logical(plan: &LogicalPlan) -> Result<()> {
+    let mut recursive_scan = false;
+    let found = plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::RecursiveQuery(recursive) = node {
+            for term in [&recursive.static_term, &recursive.recursive_term] {
+                recursive_scan |= term.exists(|node| Ok(scans_collection(node)))?;
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    found.map_err(|error| planning(&error, ErrorCode::SqlInvalid))?;
+    if recursive_scan { Err(refuse("a recursive query cannot read collections")) } else { Ok(()) }
+}
+
+fn scans_collection(node: &LogicalPlan) -> bool {
+    let LogicalPlan::TableScan(scan) = node else { return false };
+    !matches!(scan.table_name.schema(), Some("information_schema")) && !is_work_table(scan)
+}
+
+/// The name of the recursive query inside its own recursive term.
+fn is_work_table(scan: &datafusion::logical_expr::TableScan) -> bool {
+    let provider = datafusion::datasource::source_as_provider(&scan.source);
+    provider.is_ok_and(|provider| {
+        let provider: &dyn std::any::Any = provider.as_ref();
+        provider.is::<datafusion::catalog::cte_worktable::CteWorkTable>()
+    })
+}
+
+/// The rows of EXPLAIN.
+fn explain(logical: &LogicalPlan, physical: &dyn ExecutionPlan) -> Result<RecordBatch> {
+    let schema = Schema::new(vec![
+        Field::new("plan_type", DataType::Utf8, false),
+        Field::new("plan", DataType::Utf8, false),
+    ]);
+    let kinds = StringArray::from(vec!["logical_plan", "physical_plan"]);
+    let plans =
+        StringArray::from(vec![logical.display_indent().to_string(), display_plan_ascii(physical, false)]);
+    RecordBatch::try_new(Arc::new(schema), vec![Arc::new(kinds), Arc::new(plans)])
+        .map_err(|error| Error::new(ErrorCode::ServiceInternal, error.to_string()))
+}

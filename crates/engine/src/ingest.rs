@@ -1,0 +1,1 @@
+//! From files to segments: what a Parquet file holds, exactly, and how CSV becomes one.

@@ -1,0 +1,181 @@
+//! What the scans of one query asked the router for, and what it chose.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
+use pointsman_ids::{Error, ErrorCode, Result, SegmentId, feed::CollectionEntry};
+use url::Url;
+
+use crate::{
+    catalog::CollectionTable,
+    router::{Part, Routed, Router, Unavailable},
+};
+
+/// Fewest tasks of a stage that scans: with one task the engine would move the scan into the broker.
+const MIN_SLOTS: usize = 2;
+
+/// All scans of one collection in one query.
+#[derive(Clone, Debug)]
+pub struct CollectionScan {
+    /// The collection.
+    pub collection: Arc<CollectionEntry>,
+    /// Number of segments that statistics left out of every scan.
+    pub pruned: u32,
+    /// Positions of the segments that at least one scan asked for, ascending.
+    pub asked: Vec<u32>,
+    /// Who answers for what, by node, ascending.
+    pub parts: Vec<Part>,
+    /// Segments that nobody can answer for, ascending. The query runs without them.
+    pub unavailable: Vec<Unavailable>,
+    /// Segments of `parts` that go to an excluded node because nothing healthy holds them, ascending.
+    pub fail_open: Vec<u32>,
+}
+
+/// The scans of one query while it is planned. Lives in the session's configuration, so that tables and the
+/// planner's handlers find it.
+#[derive(Debug)]
+pub(crate) struct Scans {
+    router: Arc<dyn Router>,
+    /// Upper stages run in the broker.
+    gather: bool,
+    chosen: Mutex<Chosen>,
+}
+
+#[derive(Debug, Default)]
+struct Chosen {
+    urls: BTreeSet<Url>,
+    /// Who scans a segment.
+    nodes: BTreeMap<SegmentId, Url>,
+    collections: BTreeMap<String, CollectionScan>,
+}
+
+/// The tasks of every stage that scans: slot `i` is task `i` is URL `i`, for all scans of the query.
+#[derive(Clone, Debug)]
+pub(crate) struct Assignment {
+    pub(crate) slots: Vec<Url>,
+    nodes: BTreeMap<SegmentId, Url>,
+}
+
+impl Scans {
+    pub(crate) fn new(router: Arc<dyn Router>, gather: bool) -> Self {
+        Self { router, gather, chosen: Mutex::default() }
+    }
+
+    /// Whether upper stages run in the broker.
+    pub(crate) fn gather(&self) -> bool {
+        self.gather
+    }
+
+    /// Routes the segments of one scan and returns the positions of those that somebody answers for, ascending.
+    ///
+    /// # Errors
+    /// The router's; `service_internal` when it chose what was not asked for or chose twice.
+    pub(crate) fn route(&self, table: &CollectionTable, segments: &[u32]) -> Result<Vec<u32>> {
+        let entry = table.entry();
+        let routed = self.router.route(entry, segments)?;
+        let served = check(entry, segments, &routed)?;
+        let mut chosen = self.chosen.lock();
+        for part in &routed.parts {
+            chosen.urls.insert(part.url.clone());
+            for segment in part.segments.iter().filter_map(|at| entry.segments.get(*at as usize)) {
+                let known = chosen.nodes.insert(segment.id, part.url.clone());
+                if known.is_some_and(|known| known != part.url) {
+                    let name = &segment.name;
+                    return Err(internal(format!("segment '{name}' was routed to two nodes in one query")));
+                }
+            }
+        }
+        let scan =
+            chosen.collections.entry(entry.name.to_string()).or_insert_with(|| CollectionScan::new(entry));
+        scan.add(segments, routed);
+        Ok(served)
+    }
+
+    /// The slots as they stand. Final once all scans are planned.
+    pub(crate) fn assignment(&self) -> Assignment {
+        let chosen = self.chosen.lock();
+        let mut slots: Vec<Url> = chosen.urls.iter().cloned().collect();
+        if let Some(first) = slots.first().cloned() {
+            slots.resize(slots.len().max(MIN_SLOTS), first);
+        }
+        Assignment { slots, nodes: chosen.nodes.clone() }
+    }
+
+    /// By name of the collection, ascending.
+    pub(crate) fn collections(&self) -> Vec<CollectionScan> {
+        self.chosen.lock().collections.values().cloned().collect()
+    }
+
+    pub(crate) fn stage_urls(&self) -> Vec<Url> {
+        self.router.stage_nodes().into_iter().map(|(_, url)| url).collect()
+    }
+}
+
+impl Assignment {
+    /// The slot that scans the segment: the first with the URL of its node.
+    pub(crate) fn slot(&self, segment: SegmentId) -> Option<usize> {
+        let node = self.nodes.get(&segment)?;
+        self.slots.iter().position(|slot| slot == node)
+    }
+}
+
+impl CollectionScan {
+    fn new(collection: &Arc<CollectionEntry>) -> Self {
+        Self {
+            collection: Arc::clone(collection),
+            pruned: u32::try_from(collection.segments.len()).unwrap_or(u32::MAX),
+            asked: vec![],
+            parts: vec![],
+            unavailable: vec![],
+            fail_open: vec![],
+        }
+    }
+
+    fn add(&mut self, asked: &[u32], routed: Routed) {
+        unite(&mut self.asked, asked);
+        unite(&mut self.fail_open, &routed.fail_open);
+        for part in routed.parts {
+            match self.parts.iter_mut().find(|known| known.node == part.node) {
+                Some(known) => unite(&mut known.segments, &part.segments),
+                None => self.parts.push(part),
+            }
+        }
+        self.parts.sort_by(|one, other| one.node.cmp(&other.node));
+        self.unavailable.extend(routed.unavailable);
+        self.unavailable.sort_by_key(|unavailable| unavailable.segment);
+        self.unavailable.dedup_by_key(|unavailable| unavailable.segment);
+        let asked = u32::try_from(self.asked.len()).unwrap_or(u32::MAX);
+        self.pruned = u32::try_from(self.collection.segments.len()).unwrap_or(u32::MAX).saturating_sub(asked);
+    }
+}
+
+fn unite(into: &mut Vec<u32>, more: &[u32]) {
+    into.extend_from_slice(more);
+    into.sort_unstable();
+    into.dedup();
+}
+
+/// The positions that have a node. What the router chose must be among what was asked for, each once.
+fn check(entry: &CollectionEntry, asked: &[u32], routed: &Routed) -> Result<Vec<u32>> {
+    let wrong = |why: &str| Err(internal(format!("routing of collection '{}': {why}", entry.name)));
+    let mut served: Vec<u32> = routed.parts.iter().flat_map(|part| part.segments.iter().copied()).collect();
+    served.sort_unstable();
+    if served.windows(2).any(|pair| pair[0] == pair[1]) {
+        return wrong("a segment has two nodes");
+    }
+    let asked: BTreeSet<u32> = asked.iter().copied().collect();
+    if !served.iter().all(|segment| asked.contains(segment)) {
+        return wrong("a segment was chosen that nobody asked for");
+    }
+    if routed.unavailable.iter().any(|unavailable| served.binary_search(&unavailable.segment).is_ok()) {
+        return wrong("a segment is both routed and unavailable");
+    }
+    Ok(served)
+}
+
+fn internal(why: String) -> Error {
+    Error::new(ErrorCode::ServiceInternal, why)
+}

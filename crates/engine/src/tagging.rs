@@ -1,0 +1,142 @@
+//! The way from a plan to workers, in the broker and on nodes: our channels, and errors that say who failed.
+
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use datafusion::{
+    arrow::record_batch::RecordBatch,
+    common::{DataFusionError, Result},
+    execution::TaskContext,
+    physical_plan::metrics::ExecutionPlanMetricsSet,
+};
+use datafusion_distributed::{
+    ChannelResolver, CoordinatorToWorkerMsg, ExecuteTaskRequest, GetWorkerInfoRequest, GetWorkerInfoResponse,
+    SetPlanRequest, WorkerChannel, WorkerToCoordinatorMsg, grpc::create_worker_client,
+};
+use futures::{StreamExt, stream::BoxStream};
+use http::HeaderMap;
+use pointsman_channels::{Channels, Failure, failure};
+use tokio::sync::Notify;
+use url::Url;
+
+use crate::failure::{AT, INTERRUPTED, QueryError, UNREACHABLE, classify, is_tagged};
+
+/// The first node that was lost while plans were sent out. The engine itself would notice when the first rows are
+/// asked for, or only when all rows have come.
+#[derive(Debug, Default)]
+pub(crate) struct FirstLoss {
+    error: OnceLock<QueryError>,
+    happened: Notify,
+}
+
+impl FirstLoss {
+    fn set(&self, error: &DataFusionError) {
+        let lost = classify(error);
+        if matches!(lost, QueryError::Unreachable { .. }) && self.error.set(lost).is_ok() {
+            self.happened.notify_waiters();
+        }
+    }
+
+    /// Waits for the loss; for ever when there is none.
+    pub(crate) async fn wait(self: Arc<Self>) -> QueryError {
+        loop {
+            let happened = self.happened.notified();
+            if let Some(error) = self.error.get() {
+                return error.clone();
+            }
+            happened.await;
+        }
+    }
+}
+
+/// Connections to workers for one query in the broker, or for all of a node.
+#[derive(Clone, Debug)]
+pub(crate) struct Resolver {
+    channels: Channels,
+    loss: Option<Arc<FirstLoss>>,
+}
+
+impl Resolver {
+    pub(crate) fn new(channels: Channels, loss: Option<Arc<FirstLoss>>) -> Self {
+        Self { channels, loss }
+    }
+}
+
+#[async_trait]
+impl ChannelResolver for Resolver {
+    async fn get_worker_client_for_url(&self, url: &Url) -> Result<Box<dyn WorkerChannel>> {
+        let inner = create_worker_client(self.channels.channel(url).boxed());
+        Ok(Box::new(Tagged { inner, url: url.clone(), loss: self.loss.clone() }))
+    }
+}
+
+/// A worker's client whose errors carry the worker's URL.
+struct Tagged {
+    inner: Box<dyn WorkerChannel>,
+    url: Url,
+    loss: Option<Arc<FirstLoss>>,
+}
+
+#[async_trait]
+impl WorkerChannel for Tagged {
+    async fn coordinator_channel(
+        &mut self,
+        headers: HeaderMap,
+        set_plan_request: SetPlanRequest,
+        c2w_stream: BoxStream<'static, CoordinatorToWorkerMsg>,
+        metrics: ExecutionPlanMetricsSet,
+        task_ctx: &Arc<TaskContext>,
+    ) -> Result<BoxStream<'static, Result<WorkerToCoordinatorMsg>>> {
+        let (url, loss) = (self.url.clone(), self.loss.clone());
+        let note = move |error: DataFusionError| {
+            let error = tag(&url, error);
+            if let Some(loss) = &loss {
+                loss.set(&error);
+            }
+            error
+        };
+        let messages = self
+            .inner
+            .coordinator_channel(headers, set_plan_request, c2w_stream, metrics, task_ctx)
+            .await
+            .map_err(&note)?;
+        Ok(messages.map(move |message| message.map_err(&note)).boxed())
+    }
+
+    async fn execute_task(
+        &mut self,
+        headers: HeaderMap,
+        request: ExecuteTaskRequest,
+        metrics: ExecutionPlanMetricsSet,
+        task_ctx: &Arc<TaskContext>,
+    ) -> Result<Vec<BoxStream<'static, Result<RecordBatch>>>> {
+        let streams = self.inner.execute_task(headers, request, metrics, task_ctx).await;
+        let streams = streams.map_err(|error| tag(&self.url, error))?;
+        let tagged = streams.into_iter().map(|stream| {
+            let url = self.url.clone();
+            stream.map(move |batch| batch.map_err(|error| tag(&url, error))).boxed()
+        });
+        Ok(tagged.collect())
+    }
+
+    async fn get_worker_info(&mut self, request: GetWorkerInfoRequest) -> Result<GetWorkerInfoResponse> {
+        self.inner.get_worker_info(request).await.map_err(|error| tag(&self.url, error))
+    }
+}
+
+/// Puts the peer on an error that has none yet. Only what is still typed as an error of the transport counts as one;
+/// everything else is an answer.
+fn tag(url: &Url, error: DataFusionError) -> DataFusionError {
+    if is_tagged(&error) {
+        return error;
+    }
+    let word = match &error {
+        DataFusionError::External(source) => match failure(source.as_ref()) {
+            Failure::Connect | Failure::Broken => UNREACHABLE,
+            Failure::Stream => INTERRUPTED,
+            Failure::Answer => AT,
+        },
+        _ => AT,
+    };
+    DataFusionError::Context(format!("{word}{url}"), Box::new(error))
+}
