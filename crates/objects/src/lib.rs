@@ -132,6 +132,10 @@ mod tests {
     use std::error::Error;
 
     use object_store::{ObjectStoreExt, PutMode, PutOptions, path::Path};
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
 
     use super::*;
 
@@ -161,15 +165,24 @@ mod tests {
         assert_eq!(url, Url::from_directory_path(here.join("data/objects")).unwrap().to_string());
     }
 
-    #[test]
-    fn a_bucket_opens_without_io_and_takes_its_options_from_the_pairs() {
-        let pairs = [
-            ("AWS_REGION", "eu-central-1"),
-            ("AWS_ENDPOINT", "http://127.0.0.1:1"),
-            ("AWS_ALLOW_HTTP", "true"),
-        ];
-        let shown = open("s3://bucket/some/prefix", pairs).unwrap().to_string();
-        assert!(shown.contains("bucket") && shown.contains("some/prefix"), "{shown}");
+    #[tokio::test]
+    async fn a_bucket_is_asked_where_the_pairs_say_under_its_prefix() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let pairs =
+            [("AWS_ENDPOINT", endpoint.as_str()), ("AWS_ALLOW_HTTP", "true"), ("AWS_SKIP_SIGNATURE", "true")];
+        let store = open("s3://bucket/some/prefix", pairs).unwrap();
+        let answer = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = vec![0; 4096];
+            let read = stream.read(&mut request).await.unwrap();
+            stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+            String::from_utf8_lossy(&request[..read]).into_owned()
+        };
+        let path = Path::from("orders/a.parquet");
+        let (request, got) = tokio::join!(answer, store.get(&path));
+        assert!(request.starts_with("GET /bucket/some/prefix/orders/a.parquet "), "{request}");
+        assert!(matches!(got, Err(object_store::Error::NotFound { .. })), "{got:?}");
     }
 
     #[test]

@@ -1,0 +1,11 @@
+//! A whole node against a coordinator that is scripted here: real files, real object store, real gRPC.
+
+mod cluster;
+mod coordinator;
+mod drain;
+mod node;
+mod query;
+mod restart;
+mod segments;
+mod sessions;
+mod trouble;
