@@ -1,17 +1,57 @@
 //! What must survive a crash of everything: catalog, resource groups, nodes, loads, current targets, and the lease of
 //! the active coordinator.
 //!
-//! One trait per aggregate, and [`Metastore`] for all of them. Two implementations stand behind one URL:
-//! `postgres://...` and `sqlite:path`. Every write is one transaction and carries the epoch of the writer's lease;
-//! a write with an older epoch than the database knows is refused as [`Error::Fenced`] and changes nothing.
+//! One trait per aggregate, and [`Metastore`] for all of them. Two databases stand behind one URL: [`open`] takes
+//! `postgres://...` and `sqlite:path`. Both run the same statements; what differs between them is in one place
+//! (`dialect`). Every write is one transaction and carries the epoch of the writer's lease; a write with another epoch
+//! than the database knows is refused as [`Error::Fenced`] and changes nothing. Writes take turns.
+//!
+//! Every statement has a limit in time. A connection whose call was cut off, by its limit or by a caller that went
+//! away, is closed and never used again. A write that was cut off before its commit was sent is
+//! [`Error::Unavailable`] and did nothing; one that was cut off after that is [`Error::OutcomeUnknown`].
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use pointsman_ids::Epoch;
+//! use pointsman_metastore::{LeaseOutcome, NewGroup, OpenOptions, open};
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let folder = tempfile::tempdir()?;
+//! let url = format!("sqlite:{}/meta.db", folder.path().display());
+//! let metastore = open(&url, OpenOptions::default()).await?;
+//!
+//! let outcome = metastore.take_lease("coordinator-1", Duration::from_secs(3), Epoch(0)).await?;
+//! let LeaseOutcome::Taken(lease) = outcome else { panic!("somebody else is active") };
+//!
+//! let east = NewGroup { name: "east".parse()?, requests: 1, limits: 8 };
+//! let group = metastore.create_group(lease.epoch, east).await?;
+//! assert_eq!(metastore.groups().await?.len(), 2, "the default group is always there");
+//! assert_eq!(group.name.as_str(), "east");
+//! # Ok(())
+//! # }
+//! ```
 
+mod catalog;
+mod dialect;
 mod error;
+mod groups;
+mod lease;
+mod loads;
+mod nodes;
 mod open;
+mod schema;
+mod segments;
+mod session;
+mod statistics;
+mod store;
+mod stored;
 mod traits;
 
 pub use error::{Error, Result};
 pub use open::{OpenOptions, open};
 pub use traits::{
-    CatalogStore, GroupStore, Lease, LeaseOutcome, LeaseStore, LoadStore, Metastore, NewCollection, NewGroup, NewReplica,
-    NodeStore, PushOutcome, SharedMetastore,
+    CatalogStore, GroupStore, Lease, LeaseOutcome, LeaseStore, LoadStore, Metastore, NewCollection, NewGroup,
+    NewReplica, NodeStore, PushOutcome, SharedMetastore,
 };

@@ -164,7 +164,12 @@ pub trait NodeStore: Send + Sync + Debug {
     ///
     /// # Errors
     /// `Refused(parameter_invalid)` when a newer incarnation is known.
-    async fn register_node(&self, epoch: Epoch, name: &NodeName, incarnation: Incarnation) -> Result<NodeRecord>;
+    async fn register_node(
+        &self,
+        epoch: Epoch,
+        name: &NodeName,
+        incarnation: Incarnation,
+    ) -> Result<NodeRecord>;
 }
 
 /// A replica that is to be created.

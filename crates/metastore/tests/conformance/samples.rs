@@ -1,0 +1,84 @@
+//! Things to store.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use pointsman_ids::{
+    Epoch, Error as Refusal, GroupName, NodeName,
+    catalog::{
+        Checksum, Collection, CollectionOptions, Column, ColumnStatistics, NewSegment, SelectorKind, Value,
+        shard_name,
+    },
+};
+use pointsman_metastore::{NewCollection, NewGroup, SharedMetastore};
+
+pub(crate) const NOW: u64 = 1_800_000_000_123_456_789;
+
+/// A name that is lawful.
+pub(crate) fn name<T: std::str::FromStr<Err = Refusal>>(text: &str) -> T {
+    text.parse().expect("the name is lawful")
+}
+
+pub(crate) fn nodes<C: FromIterator<NodeName>>(names: &[&str]) -> C {
+    names.iter().map(|text| name(text)).collect()
+}
+
+pub(crate) fn new_collection(text: &str) -> NewCollection {
+    NewCollection {
+        name: name(text),
+        columns: vec![
+            Column { name: "id \"quoted\" \0 ö".into(), data_type: "Int64".into(), nullable: false },
+            Column { name: "price".into(), data_type: "Decimal128(15, 2)".into(), nullable: true },
+        ],
+        options: CollectionOptions {
+            shards: 3,
+            selector: SelectorKind::StrictReplicaGroup,
+            query_timeout: Some(Duration::new(7, 1)),
+        },
+        created_at: NOW,
+    }
+}
+
+pub(crate) async fn collection(metastore: &SharedMetastore, epoch: Epoch, text: &str) -> Collection {
+    metastore.create_collection(epoch, new_collection(text)).await.expect("the collection is created")
+}
+
+/// A segment whose checksum follows from `content`.
+pub(crate) fn segment(text: &str, content: u8) -> NewSegment {
+    let bounds = |min, max| ColumnStatistics { nulls: Some(3), min: Some(min), max: Some(max) };
+    NewSegment {
+        name: name(text),
+        partition: name("default"),
+        shard: Some(shard_name(1)),
+        object: format!("c/{text}.{content:08x}.parquet"),
+        rows: 1_000,
+        bytes: 123_456_789_012,
+        checksum: Checksum([content; 32]),
+        statistics: BTreeMap::from([
+            ("id".to_owned(), bounds(Value::Integer(i128::MIN), Value::Integer(i128::MAX))),
+            ("f".to_owned(), bounds(Value::Float(-0.1), Value::Float(f64::INFINITY))),
+            ("t".to_owned(), bounds(Value::Text("a\0".into()), Value::Text("\u{10ffff}".into()))),
+            ("b".to_owned(), bounds(Value::Bytes(vec![0, 255]), Value::Bytes(Vec::new()))),
+            ("unknown".to_owned(), ColumnStatistics::default()),
+        ]),
+    }
+}
+
+/// `count` small segments.
+pub(crate) fn segments(count: usize) -> Vec<NewSegment> {
+    (0..count)
+        .map(|number| {
+            let mut segment = segment(&format!("s{number:06}"), 7);
+            segment.statistics.clear();
+            let bound = Some(Value::Integer(number as i128));
+            segment
+                .statistics
+                .insert("id".into(), ColumnStatistics { nulls: Some(0), min: bound.clone(), max: bound });
+            segment
+        })
+        .collect()
+}
+
+pub(crate) async fn group(metastore: &SharedMetastore, epoch: Epoch, text: &str) -> GroupName {
+    let new = NewGroup { name: name(text), requests: 1, limits: 2 };
+    metastore.create_group(epoch, new).await.expect("the group is created").name
+}
