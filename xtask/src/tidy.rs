@@ -32,6 +32,7 @@ pub(crate) fn breaches(metadata: &Metadata) -> anyhow::Result<Vec<String>> {
     read_all(&root.join("proto"), "proto", &mut |path, text| {
         found.extend(unfinished(&shown(root, path), text))
     })?;
+    found.extend(metrics(root)?);
     let architecture = fs::read_to_string(root.join("ARCHITECTURE.md"))?;
     found.extend(invariants(root, &architecture)?);
     Ok(found)
@@ -81,6 +82,26 @@ fn invariants(root: &Path, architecture: &str) -> anyhow::Result<Vec<String>> {
         read_all(&root.join(folder), "rs", &mut |_, text| ids.retain(|id| !text.contains(id.as_str())))?;
     }
     Ok(ids.iter().map(|id| format!("ARCHITECTURE.md: {id} is quoted by no code and no test")).collect())
+}
+
+/// Every metric is in docs/metrics.md, and nothing else is.
+fn metrics(root: &Path) -> anyhow::Result<Vec<String>> {
+    let page = fs::read_to_string(root.join("docs/metrics.md"))?;
+    let mut names = Vec::new();
+    read_all(&root.join("crates"), "rs", &mut |path, text| {
+        if path.ends_with("metrics.rs") {
+            names.extend(text.split('"').filter(|word| is_metric(word)).map(str::to_owned));
+        }
+    })?;
+    let listed: Vec<&str> = page.split('`').filter(|word| is_metric(word)).collect();
+    let missing = names.iter().filter(|name| !listed.contains(&name.as_str()));
+    let stale = listed.iter().filter(|name| !names.iter().any(|known| known == *name));
+    let missing = missing.map(|name| format!("docs/metrics.md: lacks {name}"));
+    Ok(missing.chain(stale.map(|name| format!("docs/metrics.md: {name} is in no metrics.rs"))).collect())
+}
+
+fn is_metric(word: &str) -> bool {
+    word.starts_with("pointsman_") && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 
 /// The id of the line `| BR-1 | ...`.

@@ -1,6 +1,6 @@
 //! The contract evolves by addition alone: what was released stays readable. `proto/README.md` states the rules.
 //!
-//! `UPDATE_BASELINE=1 cargo nextest run -p pointsman-proto evolution` takes the contract as it stands for the new
+//! `UPDATE_BASELINE=1 cargo nextest run -p pointsman-proto --test evolution` takes the contract as it stands for the new
 //! baseline.
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
