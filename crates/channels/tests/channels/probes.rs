@@ -1,0 +1,56 @@
+//! What probes find.
+
+use std::time::{Duration, Instant};
+
+use pointsman_channels::{Channels, Verdict};
+use tokio::net::TcpListener;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::{service::Routes, transport::Server};
+use tonic_health::ServingStatus;
+use url::Url;
+
+use crate::net::{Process, SETTINGS};
+
+const DEADLINE: Duration = Duration::from_secs(5);
+
+fn is_unhealthy(verdict: &Verdict, why: &str) -> bool {
+    matches!(verdict, Verdict::Unhealthy(reason) if reason.contains(why))
+}
+
+#[tokio::test]
+async fn a_node_is_as_healthy_as_it_says() {
+    let process = Process::start().await;
+    let channels = Channels::tcp(SETTINGS);
+    assert_eq!(channels.probe(&process.url(), DEADLINE).await, Verdict::Healthy);
+    process.health.set_service_status("", ServingStatus::NotServing).await;
+    let verdict = channels.probe(&process.url(), DEADLINE).await;
+    assert!(is_unhealthy(&verdict, "NOT_SERVING"), "{verdict:?}");
+}
+
+#[tokio::test]
+async fn a_node_that_cannot_be_reached_is_unhealthy() {
+    let process = Process::start().await;
+    let url = process.url();
+    process.kill().await;
+    let verdict = Channels::tcp(SETTINGS).probe(&url, DEADLINE).await;
+    assert!(is_unhealthy(&verdict, "refused"), "{verdict:?}");
+}
+
+#[tokio::test]
+async fn a_node_that_does_not_answer_in_time_is_unhealthy() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url: Url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let (start, deadline) = (Instant::now(), Duration::from_millis(100));
+    let verdict = Channels::tcp(SETTINGS).probe(&url, deadline).await;
+    assert!(is_unhealthy(&verdict, "within 100ms"), "{verdict:?}");
+    assert!(start.elapsed() < DEADLINE);
+}
+
+#[tokio::test]
+async fn a_node_without_a_health_service_has_no_opinion() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url: Url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let server = Server::builder().add_routes(Routes::default());
+    tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
+    assert_eq!(Channels::tcp(SETTINGS).probe(&url, DEADLINE).await, Verdict::Unknown);
+}
