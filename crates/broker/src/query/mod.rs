@@ -1,0 +1,225 @@
+//! A query's way from a request to an answer.
+
+mod admission;
+mod broken;
+mod collect;
+mod picture;
+mod router;
+mod running;
+
+use std::{
+    any::Any,
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::FutureExt;
+use pointsman_clock::{Clock, MonoTime};
+use pointsman_engine::{Engine, Statement};
+use pointsman_ids::{AnswerCode, Error, ErrorClass, ErrorCode, Result};
+use pointsman_routing::Routing;
+use pointsman_settings::QuerySettings;
+
+use crate::{
+    answer::{Answer, Exceptions},
+    catalogs::Catalogs,
+    metrics::{self, Outcome},
+    request::{QueryBody, QueryRequest},
+};
+use admission::Admission;
+use running::Running;
+
+/// Answers queries. Dropping the future of one stops its work everywhere.
+#[derive(Debug)]
+pub(crate) struct Queries {
+    name: String,
+    settings: QuerySettings,
+    clock: Arc<dyn Clock>,
+    routing: Routing,
+    engine: Engine,
+    catalogs: Arc<Catalogs>,
+    admission: Admission,
+    ids: QueryIds,
+}
+
+/// A failure that no rule covers, with the answer that says so.
+#[derive(Debug)]
+pub(crate) struct Uncaught(pub(crate) Box<Answer>);
+
+impl Queries {
+    /// A broker's queries. `name` is the broker's, `seed` tells its query ids from those of other starts.
+    pub(crate) fn new(
+        name: String,
+        settings: QuerySettings,
+        clock: Arc<dyn Clock>,
+        routing: Routing,
+        engine: Engine,
+        catalogs: Arc<Catalogs>,
+        seed: u64,
+    ) -> Self {
+        let admission = Admission::new(settings.max_concurrent, settings.max_waiting);
+        Self { name, settings, clock, routing, engine, catalogs, admission, ids: QueryIds::new(seed) }
+    }
+
+    /// Answers one query, errors included.
+    ///
+    /// # Errors
+    /// [`Uncaught`] when the query panicked.
+    pub(crate) async fn answer(&self, body: &QueryBody) -> Result<Answer, Uncaught> {
+        let id = self.ids.next();
+        let mut ending = Ending::new(Arc::clone(&self.clock));
+        let run = AssertUnwindSafe(self.run(&id, ending.started, body)).catch_unwind();
+        let caught = run.await;
+        let is_panic = caught.is_err();
+        let answer = caught.unwrap_or_else(|panic| self.panicked(&id, panic.as_ref()));
+        let took = ending.end(outcome(&answer));
+        let answer = Answer {
+            request_id: id,
+            broker_id: self.name.clone(),
+            time_used_ms: crate::millis(took),
+            ..answer
+        };
+        log(&answer);
+        if is_panic { Err(Uncaught(Box::new(answer))) } else { Ok(answer) }
+    }
+
+    /// The answer to a request that holds no query.
+    pub(crate) fn refuse(&self, error: &Error) -> Answer {
+        Ending::new(Arc::clone(&self.clock)).end(Outcome::Refused);
+        Answer { request_id: self.ids.next(), broker_id: self.name.clone(), ..Answer::failed(error.into()) }
+    }
+
+    /// Sets the gauges.
+    pub(crate) fn publish_metrics(&self) {
+        self.admission.publish();
+    }
+
+    async fn run(&self, id: &str, started: MonoTime, body: &QueryBody) -> Answer {
+        let request = match QueryRequest::parse(body) {
+            Ok(request) => request,
+            Err(error) => return Answer::failed((&error).into()),
+        };
+        let ran = self.admit(id, started, &request).await;
+        let answer = ran.unwrap_or_else(|error| Answer::failed((&error).into()));
+        Answer { client_request_id: request.options.client_request_id, ..answer }
+    }
+
+    /// Waits for a place and runs the query in it.
+    async fn admit(&self, id: &str, started: MonoTime, request: &QueryRequest) -> Result<Answer> {
+        let statement = check(&request.sql).await?;
+        let timeout = self.timeout(request, &statement);
+        let left = timeout.saturating_sub(self.clock.mono() - started);
+        let waited = tokio::time::timeout(left, self.admission.enter()).await;
+        let Ok(place) = waited else {
+            let message =
+                format!("the query's timeout of {timeout:?} passed while it waited for a place to run in");
+            return Err(Error::new(ErrorCode::DeadlineExceeded, message));
+        };
+        let _place = place?;
+        Running::new(self, id, request, &statement, started, timeout).run().await
+    }
+
+    /// The option, else the smallest of the collections', else the broker's.
+    fn timeout(&self, request: &QueryRequest, statement: &Statement) -> Duration {
+        let view = self.routing.view();
+        let collections =
+            statement.collections().iter().filter_map(|name| view.collection(name)?.query_timeout);
+        request.options.timeout.or_else(|| collections.min()).unwrap_or(self.settings.timeout)
+    }
+
+    fn panicked(&self, id: &str, panic: &(dyn Any + Send)) -> Answer {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
+        tracing::error!(query = id, panic = text, "a query panicked");
+        let mut exceptions = Exceptions::default();
+        exceptions.push_as(
+            AnswerCode::ExecutionFailed,
+            "the query broke an invariant of the broker; its log says more",
+        );
+        Answer::failed(exceptions)
+    }
+}
+
+/// Parses beside the threads that serve: a long text takes its time.
+async fn check(sql: &str) -> Result<Statement> {
+    let sql = sql.to_owned();
+    let checked = tokio::task::spawn_blocking(move || Statement::check(&sql)).await;
+    checked.unwrap_or_else(|panicked| {
+        Err(Error::new(ErrorCode::ServiceInternal, format!("reading the statement broke off: {panicked}")))
+    })
+}
+
+/// What an answer counts as.
+fn outcome(answer: &Answer) -> Outcome {
+    let Some(first) = answer.exceptions.first() else { return Outcome::Complete };
+    if answer.result_table.is_some() {
+        return Outcome::Partial;
+    }
+    let is_refused = ErrorCode::ALL.iter().any(|code| {
+        code.class() == ErrorClass::Input && AnswerCode::from(*code).number() == first.error_code
+    });
+    let is_other = first.error_code == AnswerCode::Other.number();
+    if is_refused && !is_other { Outcome::Refused } else { Outcome::Failed }
+}
+
+/// One line for each query that failed. Texts of errors quote statements, so they stand at debug alone.
+fn log(answer: &Answer) {
+    let Some(first) = answer.exceptions.first() else { return };
+    let (query, code) = (answer.request_id.as_str(), first.error_code);
+    tracing::info!(
+        query,
+        code,
+        exceptions = answer.exceptions.len(),
+        ms = answer.time_used_ms,
+        "query failed"
+    );
+    tracing::debug!(query, code, message = first.message, "query failed because");
+}
+
+/// Counts a query's end, whatever it is: a future that is dropped counts as cancelled.
+#[derive(Debug)]
+struct Ending {
+    clock: Arc<dyn Clock>,
+    started: MonoTime,
+    outcome: Outcome,
+}
+
+impl Ending {
+    fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { started: clock.mono(), clock, outcome: Outcome::Cancelled }
+    }
+
+    /// Returns how long the query took.
+    fn end(&mut self, outcome: Outcome) -> Duration {
+        self.outcome = outcome;
+        self.clock.mono() - self.started
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        metrics::query_ended(self.outcome, self.clock.mono() - self.started);
+    }
+}
+
+/// Names of queries: unique in one run of the broker, and told from those of other runs.
+#[derive(Debug)]
+struct QueryIds {
+    run: u32,
+    last: AtomicU64,
+}
+
+impl QueryIds {
+    fn new(seed: u64) -> Self {
+        let [.., a, b, c, d] = seed.to_be_bytes();
+        Self { run: u32::from_be_bytes([a, b, c, d]), last: AtomicU64::new(0) }
+    }
+
+    fn next(&self) -> String {
+        format!("{:08x}-{}", self.run, self.last.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}

@@ -1,0 +1,246 @@
+//! One query while it runs: attempt after attempt, until there is an answer.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use pointsman_clock::MonoTime;
+use pointsman_engine::{PlannedQuery, QueryError, Statement};
+use pointsman_ids::{Error, ErrorCode, Result, UnavailableCause};
+use pointsman_routing::{RequestIds, RoutingView};
+use pointsman_scatter::{Attempts, Decision, Limits};
+use serde_json::json;
+
+use crate::{
+    answer::{Answer, Exceptions, ResultTable},
+    metrics,
+    request::QueryRequest,
+};
+
+use super::{
+    Queries,
+    broken::{Broken, judge},
+    collect::{self, Cut, Rows, collect},
+    picture::Picture,
+    router::AttemptRouter,
+};
+
+/// How long an answer waits for the nodes' figures once all rows are there.
+const FIGURES_PATIENCE: Duration = Duration::from_millis(20);
+
+/// One query, from the moment it has a place.
+#[derive(Debug)]
+pub(super) struct Running<'a> {
+    queries: &'a Queries,
+    id: &'a str,
+    request: &'a QueryRequest,
+    statement: &'a Statement,
+    /// One id per collection, for all attempts.
+    ids: Arc<RequestIds>,
+    attempts: Attempts,
+}
+
+/// What an attempt led to.
+enum Ended {
+    /// This is it.
+    Answer(Box<Answer>),
+    /// Nodes broke it; the query runs again without them.
+    Again,
+}
+
+impl<'a> Running<'a> {
+    pub(super) fn new(
+        queries: &'a Queries,
+        id: &'a str,
+        request: &'a QueryRequest,
+        statement: &'a Statement,
+        started: MonoTime,
+        timeout: Duration,
+    ) -> Self {
+        let limits = Limits { max_attempts: queries.settings.max_attempts, timeout };
+        let attempts = Attempts::new(limits, started.since_start());
+        Self { queries, id, request, statement, ids: Arc::default(), attempts }
+    }
+
+    /// Runs the query until there is an answer.
+    ///
+    /// # Errors
+    /// The query's own, and those of routing.
+    pub(super) async fn run(mut self) -> Result<Answer> {
+        loop {
+            if let Ended::Answer(answer) = self.attempt().await? {
+                return Ok(*answer);
+            }
+        }
+    }
+
+    /// One attempt with one view, from planning to the last row.
+    async fn attempt(&mut self) -> Result<Ended> {
+        let view = self.queries.routing.view();
+        let planned = self.plan(&view).await?;
+        let picture = Picture::new(&planned, &view, self.queries.routing.feed().age);
+        if picture.is_nobody_to_ask() {
+            metrics::no_node_found();
+        }
+        if picture.is_nobody_to_ask() || (picture.is_partial() && !self.request.options.allow_partial) {
+            picture.causes().into_iter().for_each(metrics::partial_answer);
+            let answer = self.unanswered(&picture, UnavailableCause::NotLoaded, Exceptions::default());
+            return Ok(Ended::Answer(Box::new(answer)));
+        }
+        let limits = collect::Limits::from(&self.queries.settings);
+        let rows = async { collect(planned.execute()?, limits).await };
+        let answer = match tokio::time::timeout(self.remaining(), rows).await {
+            Ok(Ok(rows)) => self.answered(&planned, &picture, rows).await,
+            Ok(Err(error)) => return self.broken(&view, &picture, error),
+            Err(_) => self.silent(&planned, &picture),
+        };
+        Ok(Ended::Answer(Box::new(answer)))
+    }
+
+    async fn plan(&self, view: &Arc<RoutingView>) -> Result<PlannedQuery> {
+        let catalog = self.queries.catalogs.of(view.snapshot());
+        let router = AttemptRouter::new(
+            Arc::clone(view),
+            Arc::clone(&self.ids),
+            self.attempts.failed_nodes().clone(),
+            &self.request.options,
+            self.statement.collections().iter(),
+        );
+        let planning = self.queries.engine.plan(self.statement, &catalog, Arc::new(router));
+        match tokio::time::timeout(self.remaining(), planning).await {
+            Ok(planned) => planned.map_err(Error::from),
+            Err(_) => Err(self.attempts.deadline_exceeded(self.now())),
+        }
+    }
+
+    /// All rows are there, or as many as the limits allow.
+    async fn answered(&self, planned: &PlannedQuery, picture: &Picture<'_>, rows: Rows) -> Answer {
+        let mut answer = self.blank();
+        let mut exceptions = Exceptions::default();
+        if let Some(missing) = picture.fill_answered(&mut answer, self.attempts.failed_nodes()) {
+            exceptions.push(&missing);
+            picture.causes().into_iter().for_each(metrics::partial_answer);
+        }
+        self.blame(picture, &mut exceptions);
+        if let Some(cut) = rows.cut {
+            self.cut(&mut answer, &mut exceptions, cut);
+        } else {
+            let scanned = planned.scanned_rows(FIGURES_PATIENCE.min(self.remaining())).await;
+            answer.num_docs_scanned = scanned.unwrap_or_default();
+        }
+        answer.broker_reduce_time_ms =
+            rows.first_at.map(|at| crate::millis(at.elapsed())).unwrap_or_default();
+        if exceptions.is_empty() || self.request.options.allow_partial {
+            answer.result_table = ResultTable::new(planned.schema(), rows.batches);
+            answer.num_rows_result_set = answer.result_table.as_ref().map_or(0, |table| table.rows() as u64);
+        }
+        answer.exceptions = exceptions.into_list();
+        if self.request.trace {
+            answer.trace_info = self.trace(planned);
+        }
+        answer
+    }
+
+    fn cut(&self, answer: &mut Answer, exceptions: &mut Exceptions, cut: Cut) {
+        metrics::answer_cut();
+        answer.partial_result = true;
+        exceptions.push(&Error::new(ErrorCode::QueryMemoryLimit, cut.to_string()));
+    }
+
+    /// The deadline passed. What the nodes owe is missing; without nodes it was the broker that took too long.
+    fn silent(&self, planned: &PlannedQuery, picture: &Picture<'_>) -> Answer {
+        let names: Vec<_> = picture.nodes().iter().map(|node| node.node.to_string()).collect();
+        if names.is_empty() || planned.stages() == 0 {
+            let error = self.attempts.deadline_exceeded(self.now());
+            return Answer { exceptions: Exceptions::from(&error).into_list(), ..self.blank() };
+        }
+        let text = format!("{} nodes [{}] did not answer", names.len(), names.join(", "));
+        let exceptions = Exceptions::from(&Error::new(ErrorCode::NodeSilent, text));
+        self.unanswered(picture, UnavailableCause::NodeSilent, exceptions)
+    }
+
+    /// An error came instead of rows.
+    fn broken(&mut self, view: &RoutingView, picture: &Picture<'_>, error: QueryError) -> Result<Ended> {
+        let broken = judge(view, error)?;
+        match self.decide(&broken) {
+            Decision::Again => {
+                self.announce(&broken);
+                Ok(Ended::Again)
+            }
+            Decision::GiveUp(error) => {
+                let answer =
+                    self.unanswered(picture, UnavailableCause::RetriesUsedUp, Exceptions::from(&error));
+                Ok(Ended::Answer(Box::new(answer)))
+            }
+        }
+    }
+
+    /// Tells the failure detector of every failed node, and asks whether to go on.
+    fn decide(&mut self, broken: &Broken) -> Decision {
+        for node in broken.nodes.iter().filter(|node| node.is_report) {
+            self.queries.routing.report_unreachable(&node.key, node.incarnation, broken.error.message());
+        }
+        let now = self.now();
+        if broken.nodes.is_empty() {
+            return self.attempts.lagged(broken.error.clone(), now);
+        }
+        let failed = broken.nodes.iter().map(|node| (node.key.clone(), broken.error.clone()));
+        self.attempts.failed(failed, now)
+    }
+
+    fn announce(&self, broken: &Broken) {
+        metrics::query_retried();
+        let nodes: Vec<_> = broken.nodes.iter().map(|node| node.key.to_string()).collect();
+        let (nodes, attempt) = (nodes.join(", "), self.attempts.number());
+        let code = broken.error.code().name();
+        tracing::warn!(
+            query = self.id,
+            attempt,
+            nodes,
+            code,
+            "nodes failed under a query; it runs again without them"
+        );
+        tracing::debug!(query = self.id, message = broken.error.message(), "nodes failed because");
+    }
+
+    /// An answer without rows: what was asked of nodes is missing, for this cause.
+    fn unanswered(
+        &self,
+        picture: &Picture<'_>,
+        cause: UnavailableCause,
+        mut exceptions: Exceptions,
+    ) -> Answer {
+        let mut answer = self.blank();
+        if let Some(missing) = picture.fill_unanswered(&mut answer, self.attempts.failed_nodes(), cause) {
+            exceptions.push(&missing);
+        }
+        self.blame(picture, &mut exceptions);
+        answer.exceptions = exceptions.into_list();
+        answer
+    }
+
+    /// Nodes that failed and left segments without anybody else stand in the answer.
+    fn blame(&self, picture: &Picture<'_>, exceptions: &mut Exceptions) {
+        let failures = self.attempts.failures();
+        let used_up = picture.used_up(self.attempts.failed_nodes());
+        used_up.into_iter().filter_map(|node| failures.get(node)).for_each(|error| exceptions.push(error));
+    }
+
+    fn blank(&self) -> Answer {
+        Answer { tables_queried: self.statement.collections().iter().cloned().collect(), ..Answer::default() }
+    }
+
+    fn trace(&self, planned: &PlannedQuery) -> BTreeMap<&'static str, serde_json::Value> {
+        BTreeMap::from([
+            ("attempts", json!(self.attempts.number())),
+            ("stages", json!(planned.stages())),
+            ("workers", planned.nodes().iter().map(|url| json!(url.as_str())).collect()),
+        ])
+    }
+
+    fn now(&self) -> Duration {
+        self.queries.clock.mono().since_start()
+    }
+
+    fn remaining(&self) -> Duration {
+        self.attempts.remaining(self.now())
+    }
+}

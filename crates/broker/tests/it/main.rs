@@ -1,0 +1,9 @@
+//! A whole broker in this process, fed by a feed of our own, over real workers with real Parquet files.
+
+mod answers;
+mod cluster;
+mod failures;
+mod feed;
+mod limits;
+mod surfaces;
+mod worker;
