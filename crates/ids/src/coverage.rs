@@ -11,6 +11,8 @@ pub enum UnavailableCause {
     AllExcluded,
     /// All that have it are disabled.
     AllDisabled,
+    /// The node that was asked did not answer within the deadline.
+    NodeSilent,
     /// All that have it failed in this query, and the retries are used up.
     RetriesUsedUp,
 }
@@ -23,6 +25,7 @@ impl UnavailableCause {
             Self::NotLoaded => "not_loaded",
             Self::AllExcluded => "all_excluded",
             Self::AllDisabled => "all_disabled",
+            Self::NodeSilent => "node_silent",
             Self::RetriesUsedUp => "retries_used_up",
         }
     }

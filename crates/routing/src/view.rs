@@ -11,7 +11,7 @@ use std::{
 
 use pointsman_failure_detector::Counters;
 use pointsman_ids::{
-    ClusterName, CollectionName, Error, ErrorCode, Incarnation, NodeKey, NodeName,
+    ClusterName, CollectionName, Error, ErrorCode, GroupName, GroupNumber, Incarnation, NodeKey, NodeName,
     feed::{CollectionEntry, LoadState, Snapshot},
 };
 use pointsman_instance_selector::{NodeIndex, NodeSet, Nodes, Request, Selection, States, select};
@@ -69,12 +69,14 @@ pub struct SelectOptions<'a> {
     pub without: &'a BTreeSet<NodeKey>,
     /// Over how many of a segment's replicas a request spreads, for collections with `replica_group`; at least 1.
     pub num_replica_groups: u32,
+    /// Only replicas of this resource group answer; `None`: all do.
+    pub resource_group: Option<&'a GroupName>,
 }
 
 impl<'a> SelectOptions<'a> {
     /// The usual options.
     pub fn new(request_id: u64, without: &'a BTreeSet<NodeKey>) -> Self {
-        Self { request_id, without, num_replica_groups: 1 }
+        Self { request_id, without, num_replica_groups: 1, resource_group: None }
     }
 }
 
@@ -112,7 +114,8 @@ impl RoutingView {
     ///
     /// # Errors
     /// `collection_not_found`; `collection_not_loaded`, or `collection_not_fully_loaded` with the progress, when
-    /// there is no current target; `service_internal` for a collection of another view; what
+    /// there is no current target; `resource_group_not_found`, or `collection_not_fully_loaded` when the load has not
+    /// finished in the group; `service_internal` for a collection of another view; what
     /// [`pointsman_instance_selector::select`] refuses.
     pub fn select(
         &self,
@@ -124,9 +127,25 @@ impl RoutingView {
         let request = Request {
             without: self.node_set(options.without),
             num_replica_groups: options.num_replica_groups,
+            group: options.resource_group.map(|group| self.scope(&routing.entry, group)).transpose()?,
             ..Request::these(segments, options.request_id)
         };
         select(&routing.states, &self.nodes, &request)
+    }
+
+    /// The number of a group that may answer for the collection on its own.
+    fn scope(&self, entry: &CollectionEntry, group: &GroupName) -> Result<GroupNumber, Error> {
+        let known = self.snapshot.groups.iter().find(|known| known.name == *group);
+        let number = known.map(|known| known.number).ok_or_else(|| {
+            Error::new(ErrorCode::ResourceGroupNotFound, format!("there is no resource group '{group}'"))
+        })?;
+        let has_replica = entry.replicas.iter().any(|replica| replica.group == number);
+        if has_replica && entry.finished_groups.contains(&number) {
+            return Ok(number);
+        }
+        let what = if has_replica { "is not fully loaded" } else { "has no replica" };
+        let message = format!("collection '{}' {what} in resource group '{group}'", entry.name);
+        Err(Error::new(ErrorCode::CollectionNotFullyLoaded, message))
     }
 
     fn routing(&self, collection: &CollectionEntry) -> Result<&CollectionRouting, Error> {
