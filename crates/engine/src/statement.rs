@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, ops::ControlFlow};
 use datafusion::{
     common::TableReference,
     sql::{
-        parser::{DFParserBuilder, Statement as Parsed},
+        parser::{DFParserBuilder, ExplainStatement, Statement as Parsed},
         resolve::resolve_table_references,
         sqlparser::{
             ast::{Expr, ObjectName, Query, Select, SetExpr, Statement as Ast, TableFactor, Visit, Visitor},
@@ -120,9 +120,15 @@ fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T>
 fn open_explain(statement: Parsed) -> Result<(Parsed, Explain)> {
     match statement {
         Parsed::Explain(explain) => {
-            let how = if explain.options.analyze { Explain::Analyze } else { Explain::Plan };
-            match open_explain(*explain.statement)? {
-                (query, Explain::No) if is_query(&query) => Ok((query, how)),
+            let ExplainStatement { options, statement } = explain;
+            let analyze = options.analyze;
+            match open_explain(*statement)? {
+                (query, Explain::No) if is_query(&query) && analyze => {
+                    // The engine explains this one itself, after it ran.
+                    let whole = ExplainStatement { options, statement: Box::new(query) };
+                    Ok((Parsed::Explain(whole), Explain::Analyze))
+                }
+                (query, Explain::No) if is_query(&query) => Ok((query, Explain::Plan)),
                 _ => Err(refuse("only queries can be explained")),
             }
         }
@@ -168,7 +174,11 @@ struct Inspector {
 
 impl Inspector {
     fn statement(&mut self, statement: &Parsed) -> ControlFlow<Error> {
-        let Parsed::Statement(ast) = statement else { return ControlFlow::Continue(()) };
+        let ast = match statement {
+            Parsed::Statement(ast) => ast,
+            Parsed::Explain(explain) => return self.statement(&explain.statement),
+            _ => return ControlFlow::Continue(()),
+        };
         if let Ast::ShowColumns { show_options, .. } = &**ast
             && let Some(name) = show_options.show_in.as_ref().and_then(|show_in| show_in.parent_name.as_ref())
             && let Some(last) = name.0.last().and_then(|part| part.as_ident())

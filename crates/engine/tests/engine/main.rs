@@ -1,0 +1,10 @@
+//! The engine against real workers on loopback and real Parquet files of TPC-H.
+
+mod cluster;
+mod compare;
+mod data;
+mod failures;
+mod pinning;
+mod pruning;
+mod statements;
+mod tpch;
