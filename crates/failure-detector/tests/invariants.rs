@@ -1,5 +1,7 @@
 //! What holds whatever happens, in whatever order.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
 use std::{collections::BTreeSet, time::Duration};
 
 use pointsman_failure_detector::{Action, Detector, Event, Key, Outcome, Settings};

@@ -1,5 +1,7 @@
 //! The rules of the failure detector, one test each.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
 use std::time::Duration;
 
 use pointsman_failure_detector::{Action, Detector, Event, Inclusion, Key, Kind, Outcome, Settings};

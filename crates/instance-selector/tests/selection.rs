@@ -1,5 +1,7 @@
 //! The rules of selection, and what holds for every input.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
