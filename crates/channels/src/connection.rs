@@ -9,7 +9,7 @@ use futures::{
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
-use tokio::{sync::broadcast, time::timeout};
+use tokio::{runtime::Handle, sync::broadcast, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use url::Url;
@@ -27,6 +27,8 @@ pub(crate) struct Peer {
     pub(crate) url: Url,
     pub(crate) settings: ChannelSettings,
     pub(crate) connector: Arc<dyn Connect>,
+    /// Where connections are driven; `None`: on the runtime of the call that needs one.
+    pub(crate) runtime: Option<Handle>,
     /// Cancelled when the node is gone or has started anew: every connection ends.
     pub(crate) closed: CancellationToken,
     /// Told when a connection ended that nobody closed.
@@ -71,7 +73,8 @@ impl Connection {
     }
 
     fn start(self: Arc<Self>) -> Opening {
-        let task = tokio::spawn(async move {
+        let runtime = self.peer.runtime.clone().unwrap_or_else(Handle::current);
+        let task = runtime.spawn(async move {
             let opened = self.open().await;
             // The lock is free only after the caller has noted the opening, so this comes after it.
             *self.state.lock() = match &opened {

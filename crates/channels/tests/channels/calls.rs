@@ -176,3 +176,28 @@ async fn calls_that_are_cancelled_in_a_burst_do_not_break_the_next_one() {
         call(&channels, &url).await.unwrap();
     }
 }
+
+/// Blocks its thread on purpose: this is what a task that computes looks like from outside.
+fn compute_for(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::black_box(start);
+    }
+}
+
+#[tokio::test]
+async fn a_caller_that_computes_for_long_does_not_take_its_peer_for_dead() {
+    let process = Process::start().await;
+    let io = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let channels = Channels::driven_by(SETTINGS, Arc::new(Net::default()), io.handle().clone());
+    let (url, mut lost) = (process.url(), channels.lost());
+    let mut open = stream(&channels, &url).await;
+    for _ in 0..8 {
+        compute_for(SETTINGS.keep_alive_timeout * 2);
+        tokio::task::yield_now().await;
+    }
+    process.health.set_service_status("", tonic_health::ServingStatus::NotServing).await;
+    assert!(timeout(SOON, open.message()).await.unwrap().unwrap().is_some());
+    assert!(lost.try_recv().is_err());
+    io.shutdown_background();
+}
