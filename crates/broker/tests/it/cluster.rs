@@ -65,7 +65,7 @@ impl Cluster {
         let dir = tempfile::tempdir().unwrap();
         let workers: Vec<Worker> = (0..workers).map(|_| Worker::start()).collect();
         let snapshot = snapshot(dir.path(), &workers, place);
-        let feed = Feed::start(snapshot.clone()).await;
+        let feed = Feed::start(snapshot.clone());
         let mut settings = settings(dir.path(), &feed.url);
         adapt(&mut settings);
         let broker = Broker::start(settings).await;

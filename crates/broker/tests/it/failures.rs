@@ -16,7 +16,7 @@ fn is_sum(answer: &Value) {
 #[tokio::test]
 async fn a_node_that_dies_costs_no_query() {
     let mut cluster = Cluster::replicated().await;
-    is_sum(&cluster.sql(SUM).await);
+    // Nobody has called it yet, so nobody knows.
     cluster.workers[0].kill();
     let answer = cluster.sql(SUM).await;
     is_sum(&answer);
@@ -116,7 +116,6 @@ async fn unreplicated() -> Cluster {
 #[tokio::test]
 async fn without_a_copy_left_the_answer_is_partial_and_says_so() {
     let mut cluster = unreplicated().await;
-    is_sum(&cluster.sql(SUM).await);
     cluster.workers[1].kill();
     let answer = cluster.sql("SELECT count(*) FROM t").await;
     assert_eq!(codes(&answer), [425, 305], "{answer}");

@@ -8,30 +8,33 @@ use pointsman_proto::broker::v1::{
     WatchRequest, WatchResponse,
     routing_feed_server::{RoutingFeed, RoutingFeedServer},
 };
-use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
-use tokio_stream::{
-    StreamExt,
-    wrappers::{TcpListenerStream, WatchStream},
+use tokio::{runtime::Runtime, sync::watch};
+use tokio_stream::{StreamExt, wrappers::WatchStream};
+use tonic::{
+    Request, Response, Status,
+    transport::{Server, server::TcpIncoming},
 };
-use tonic::{Request, Response, Status};
 
-/// A running feed. Ends when dropped.
+/// A running feed, on a runtime of its own so that its connections end with it. Ends when dropped.
 pub(crate) struct Feed {
     pub(crate) url: String,
     snapshots: watch::Sender<Snapshot>,
-    serving: JoinHandle<()>,
+    runtime: Option<Runtime>,
 }
 
 impl Feed {
-    pub(crate) async fn start(first: Snapshot) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
+    pub(crate) fn start(first: Snapshot) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let incoming = {
+            let _inside = runtime.enter();
+            TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap()
+        };
+        let url = format!("http://{}", incoming.local_addr().unwrap());
         let (snapshots, receiver) = watch::channel(first);
         let service = RoutingFeedServer::new(Service(receiver));
-        let serving = tonic::transport::Server::builder().add_service(service);
-        let serving = serving.serve_with_incoming(TcpListenerStream::new(listener));
-        let serving = tokio::spawn(async move { serving.await.unwrap() });
-        Self { url, snapshots, serving }
+        runtime.spawn(Server::builder().add_service(service).serve_with_incoming(incoming));
+        Self { url, snapshots, runtime: Some(runtime) }
     }
 
     pub(crate) fn send(&self, snapshot: Snapshot) {
@@ -41,7 +44,9 @@ impl Feed {
 
 impl Drop for Feed {
     fn drop(&mut self) {
-        self.serving.abort();
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use pointsman_proto::broker::v1::{GetStatusRequest, broker_status_client::BrokerStatusClient};
 use serde_json::json;
+use tonic::transport::Endpoint;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use crate::cluster::{Broker, Cluster, codes, settings};
@@ -42,7 +43,8 @@ async fn tools_ask_over_grpc() {
     assert_eq!((status.broker.as_str(), status.feed_version, status.connected), ("broker-1", 1, true));
     let nodes: Vec<_> = status.nodes.iter().map(|node| (node.node.as_str(), node.routable)).collect();
     assert_eq!(nodes, [("n0", true), ("n1", true)]);
-    let mut health = HealthClient::connect(cluster.broker.grpc.clone()).await.unwrap();
+    let channel = Endpoint::new(cluster.broker.grpc.clone()).unwrap().connect().await.unwrap();
+    let mut health = HealthClient::new(channel);
     let answer = health.check(HealthCheckRequest { service: String::new() }).await.unwrap();
     assert_eq!(answer.into_inner().status, 1);
 }

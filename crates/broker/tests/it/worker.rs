@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     path::PathBuf,
     sync::{Arc, Mutex, mpsc},
+    time::Duration,
 };
 
 use pointsman_channels::{ChannelSettings, Channels};
@@ -85,8 +86,15 @@ impl Worker {
         let (wake, wait) = mpsc::channel();
         *self.hung.lock().unwrap() = Some(wake);
         if let Some(runtime) = &self.runtime {
-            runtime.spawn(async move { drop(wait.recv()) });
+            runtime.spawn(async move { wait.recv().is_ok() });
         }
+    }
+
+    /// For how long its thread has worked.
+    pub(crate) fn busy(&self) -> Duration {
+        self.runtime
+            .as_ref()
+            .map_or(Duration::ZERO, |runtime| runtime.metrics().worker_total_busy_duration(0))
     }
 
     pub(crate) fn wake(&self) {
