@@ -4,6 +4,7 @@ use std::{
     fmt::Debug,
     io,
     pin::Pin,
+    sync::LazyLock,
     task::{Context, Poll},
 };
 
@@ -11,6 +12,7 @@ use futures::future::BoxFuture;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
+    runtime::{self, Handle, Runtime},
 };
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use url::Url;
@@ -24,9 +26,18 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for T {}
 pub trait Connect: Send + Sync + Debug + 'static {
     /// A new stream to the host and port of `url`.
     fn connect(&self, url: &Url) -> BoxFuture<'static, io::Result<Box<dyn Io>>>;
+
+    /// The runtime that drives the streams; `None`: that of the call which needs one.
+    fn driver(&self) -> Option<Handle> {
+        None
+    }
 }
 
 /// Plain TCP with `TCP_NODELAY`: small messages go out at once.
+///
+/// One thread of its own drives all connections of a process. Calls come from tasks that compute for long; on their
+/// runtime the answer to a ping would lie unread beyond the keep-alive's limit, and healthy peers would be taken for
+/// dead.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TcpConnect;
 
@@ -40,6 +51,10 @@ impl Connect for TcpConnect {
             Ok(Box::new(stream) as Box<dyn Io>)
         })
     }
+
+    fn driver(&self) -> Option<Handle> {
+        DRIVER.as_ref().map(|runtime| runtime.handle().clone())
+    }
 }
 
 fn target(url: &Url) -> io::Result<(String, u16)> {
@@ -52,6 +67,12 @@ fn target(url: &Url) -> io::Result<(String, u16)> {
     // An IPv6 address stands in brackets in a URL and without them everywhere else.
     Ok((host.trim_start_matches('[').trim_end_matches(']').to_owned(), port))
 }
+
+static DRIVER: LazyLock<Option<Runtime>> = LazyLock::new(|| {
+    let built =
+        runtime::Builder::new_multi_thread().worker_threads(1).thread_name("channels").enable_all().build();
+    built.inspect_err(|error| tracing::warn!(%error, "channels are driven by the callers' runtime")).ok()
+});
 
 /// A stream that ends for both sides as soon as its token is cancelled.
 pub(crate) struct Closable {

@@ -27,8 +27,6 @@ pub(crate) struct Peer {
     pub(crate) url: Url,
     pub(crate) settings: ChannelSettings,
     pub(crate) connector: Arc<dyn Connect>,
-    /// Where connections are driven; `None`: on the runtime of the call that needs one.
-    pub(crate) runtime: Option<Handle>,
     /// Cancelled when the node is gone or has started anew: every connection ends.
     pub(crate) closed: CancellationToken,
     /// Told when a connection ended that nobody closed.
@@ -73,7 +71,7 @@ impl Connection {
     }
 
     fn start(self: Arc<Self>) -> Opening {
-        let runtime = self.peer.runtime.clone().unwrap_or_else(Handle::current);
+        let runtime = self.peer.connector.driver().unwrap_or_else(Handle::current);
         let task = runtime.spawn(async move {
             let opened = self.open().await;
             // The lock is free only after the caller has noted the opening, so this comes after it.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use pointsman_ids::Incarnation;
-use tokio::{runtime::Handle, sync::broadcast};
+use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -50,7 +50,6 @@ pub struct Channels {
 struct Shared {
     settings: ChannelSettings,
     connector: Arc<dyn Connect>,
-    runtime: Option<Handle>,
     nodes: Mutex<BTreeMap<Url, Entry>>,
     lost: broadcast::Sender<Url>,
 }
@@ -70,18 +69,8 @@ impl std::fmt::Debug for Entry {
 impl Channels {
     /// Channels over byte streams that `connector` makes.
     pub fn new(settings: ChannelSettings, connector: Arc<dyn Connect>) -> Self {
-        Self::build(settings, connector, None)
-    }
-
-    /// Channels whose connections are driven by `runtime`. Where calls come from tasks that compute for long, pings
-    /// would else be read too late, and healthy peers taken for dead.
-    pub fn driven_by(settings: ChannelSettings, connector: Arc<dyn Connect>, runtime: Handle) -> Self {
-        Self::build(settings, connector, Some(runtime))
-    }
-
-    fn build(settings: ChannelSettings, connector: Arc<dyn Connect>, runtime: Option<Handle>) -> Self {
         let (lost, _) = broadcast::channel(LOST_NOTICES);
-        Self { shared: Arc::new(Shared { settings, connector, runtime, nodes: Mutex::default(), lost }) }
+        Self { shared: Arc::new(Shared { settings, connector, nodes: Mutex::default(), lost }) }
     }
 
     /// Channels over TCP.
@@ -129,7 +118,6 @@ impl Channels {
             url: url.clone(),
             settings: self.shared.settings,
             connector: self.shared.connector.clone(),
-            runtime: self.shared.runtime.clone(),
             closed: CancellationToken::new(),
             lost: self.shared.lost.clone(),
         };

@@ -188,8 +188,7 @@ fn compute_for(time: Duration) {
 #[tokio::test]
 async fn a_caller_that_computes_for_long_does_not_take_its_peer_for_dead() {
     let process = Process::start().await;
-    let io = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let channels = Channels::driven_by(SETTINGS, Arc::new(Net::default()), io.handle().clone());
+    let channels = Channels::tcp(SETTINGS);
     let (url, mut lost) = (process.url(), channels.lost());
     let mut open = stream(&channels, &url).await;
     for _ in 0..8 {
@@ -199,5 +198,4 @@ async fn a_caller_that_computes_for_long_does_not_take_its_peer_for_dead() {
     process.health.set_service_status("", tonic_health::ServingStatus::NotServing).await;
     assert!(timeout(SOON, open.message()).await.unwrap().unwrap().is_some());
     assert!(lost.try_recv().is_err());
-    io.shutdown_background();
 }
