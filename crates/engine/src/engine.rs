@@ -19,6 +19,7 @@ use datafusion::{
     physical_optimizer::optimizer::PhysicalOptimizer,
     physical_plan::ExecutionPlan,
     prelude::SessionConfig,
+    sql::parser::Statement as Parsed,
 };
 use datafusion_distributed::{DistributedExt, SessionStateBuilderExt, display_plan_ascii};
 use pointsman_channels::Channels;
@@ -226,7 +227,8 @@ impl Job {
         let scans = Arc::new(Scans::new(Arc::clone(&self.router), gather));
         let loss = Arc::new(FirstLoss::default());
         let session = self.session(&scans, &loss);
-        let logical = session.statement_to_plan(self.statement.query.clone()).await.map_err(invalid)?;
+        let logical =
+            session.statement_to_plan(Parsed::clone(&self.statement.query)).await.map_err(invalid)?;
         check_logical(&logical)?;
         let logical = session.optimize(&logical).map_err(invalid)?;
         let planner = Arc::clone(session.query_planner());
@@ -238,7 +240,14 @@ impl Job {
             Explain::Plan => Work::Rows(explain(&logical, plan.as_ref())?),
             Explain::Analyze => Work::Analyze(plan),
         };
-        Ok(PlannedQuery::new(work, session.task_ctx(), scans.collections(), assignment.slots, stages, loss))
+        Ok(PlannedQuery::new(
+            work,
+            session.task_ctx(),
+            scans.collections(),
+            assignment.slots.clone(),
+            stages,
+            loss,
+        ))
     }
 
     fn session(&self, scans: &Arc<Scans>, loss: &Arc<FirstLoss>) -> SessionState {

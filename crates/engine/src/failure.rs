@@ -1,8 +1,9 @@
 //! Why a query failed: one small classification, so that the broker can tell whose fault it was.
 //!
 //! Errors travel from node to node as DataFusion errors. [`crate::tagging`] puts the URL of the peer on them where they
-//! are still typed, the innermost hop first, and never a second one on top. Texts are not parsed, with two
-//! exceptions that this crate writes itself: the tags, and the names of missing segments.
+//! are still typed, the innermost hop first, and never a second one on top. Texts are read only where they are all
+//! that a hop leaves: the tags and the names of missing segments, which this crate writes, and two constants of the
+//! engine below.
 
 use std::{error::Error as StdError, fmt};
 
@@ -11,7 +12,7 @@ use datafusion::common::DataFusionError;
 use pointsman_ids::{Error, ErrorCode};
 use url::Url;
 
-use crate::location::SegmentPath;
+use crate::{limits::refuse, location::SegmentPath};
 
 /// Tag of an error that a connection made: the peer could not be reached, or broke off.
 pub(crate) const UNREACHABLE: &str = "unreachable=";
@@ -24,6 +25,9 @@ pub(crate) const NOT_LOADED: &str = "segment_not_loaded=";
 
 /// What the engine on a node says when the broker's plan has not come.
 const NO_PLAN: &str = "waiting for the plan";
+
+/// What the decoder of plans says when expressions are nested more deeply than it follows.
+const TOO_DEEP: &str = "recursion limit reached";
 
 /// Why a query failed.
 #[derive(Clone, Debug, PartialEq)]
@@ -172,6 +176,9 @@ fn answered(node: Option<Url>, root: &DataFusionError, message: String) -> Query
     let segments = missing(&message);
     if !segments.is_empty() {
         return QueryError::NotLoaded { node, segments, message };
+    }
+    if message.contains(TOO_DEEP) {
+        return QueryError::Query(refuse("an expression is nested too deeply to be sent to nodes"));
     }
     match root {
         DataFusionError::ResourcesExhausted(_) if node.is_none() => QueryError::MemoryLimit { message },

@@ -126,7 +126,12 @@ impl Scan {
         if self.tokens > MAX_TOKENS {
             return Err(refuse(format!("the statement has more than {MAX_TOKENS} words and signs")));
         }
-        self.words_in_a_row = if matches!(token, Token::Word(_)) { self.words_in_a_row + 1 } else { 0 };
+        self.words_in_a_row = match token {
+            Token::Word(word) if !matches!(word.keyword, Keyword::SELECT | Keyword::FROM) => {
+                self.words_in_a_row + 1
+            }
+            _ => 0,
+        };
         if self.words_in_a_row > MAX_NESTING {
             return Err(refuse(format!("the statement has more than {MAX_NESTING} words in a row")));
         }

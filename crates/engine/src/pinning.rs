@@ -161,7 +161,7 @@ fn urls(event: &RouteTasksEvent<'_>) -> Result<Vec<Url>> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     if scanning {
-        return Ok(scans.assignment().slots);
+        return Ok(scans.assignment().slots.clone());
     }
     let nodes = scans.stage_urls();
     if nodes.is_empty() {

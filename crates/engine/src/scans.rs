@@ -50,13 +50,15 @@ struct Chosen {
     /// Who scans a segment.
     nodes: BTreeMap<SegmentId, Url>,
     collections: BTreeMap<String, CollectionScan>,
+    /// Made when it is first asked for after the last scan was planned.
+    assignment: Option<Arc<Assignment>>,
 }
 
 /// The tasks of every stage that scans: slot `i` is task `i` is URL `i`, for all scans of the query.
 #[derive(Clone, Debug)]
 pub(crate) struct Assignment {
     pub(crate) slots: Vec<Url>,
-    nodes: BTreeMap<SegmentId, Url>,
+    segments: BTreeMap<SegmentId, usize>,
 }
 
 impl Scans {
@@ -78,6 +80,7 @@ impl Scans {
         let routed = self.router.route(entry, segments)?;
         let served = check(entry, segments, &routed)?;
         let mut chosen = self.chosen.lock();
+        chosen.assignment = None;
         for part in &routed.parts {
             chosen.urls.insert(part.url.clone());
             for segment in part.segments.iter().filter_map(|at| entry.segments.get(*at as usize)) {
@@ -95,13 +98,14 @@ impl Scans {
     }
 
     /// The slots as they stand. Final once all scans are planned.
-    pub(crate) fn assignment(&self) -> Assignment {
-        let chosen = self.chosen.lock();
-        let mut slots: Vec<Url> = chosen.urls.iter().cloned().collect();
-        if let Some(first) = slots.first().cloned() {
-            slots.resize(slots.len().max(MIN_SLOTS), first);
+    pub(crate) fn assignment(&self) -> Arc<Assignment> {
+        let mut chosen = self.chosen.lock();
+        if let Some(known) = &chosen.assignment {
+            return Arc::clone(known);
         }
-        Assignment { slots, nodes: chosen.nodes.clone() }
+        let assignment = Arc::new(Assignment::new(&chosen));
+        chosen.assignment = Some(Arc::clone(&assignment));
+        assignment
     }
 
     /// By name of the collection, ascending.
@@ -115,10 +119,20 @@ impl Scans {
 }
 
 impl Assignment {
+    fn new(chosen: &Chosen) -> Self {
+        let mut slots: Vec<Url> = chosen.urls.iter().cloned().collect();
+        let slot = |node: &Url| slots.binary_search(node).ok();
+        let segments =
+            chosen.nodes.iter().filter_map(|(segment, node)| Some((*segment, slot(node)?))).collect();
+        if let Some(first) = slots.first().cloned() {
+            slots.resize(slots.len().max(MIN_SLOTS), first);
+        }
+        Self { slots, segments }
+    }
+
     /// The slot that scans the segment: the first with the URL of its node.
     pub(crate) fn slot(&self, segment: SegmentId) -> Option<usize> {
-        let node = self.nodes.get(&segment)?;
-        self.slots.iter().position(|slot| slot == node)
+        self.segments.get(&segment).copied()
     }
 }
 

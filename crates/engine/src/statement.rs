@@ -1,6 +1,6 @@
 //! SQL texts that may be planned: one query, within limits, that reads nothing but collections.
 
-use std::{collections::BTreeSet, ops::ControlFlow};
+use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
 use datafusion::{
     common::TableReference,
@@ -39,7 +39,8 @@ const TABLE_FUNCTIONS: [&str; 2] = ["generate_series", "range"];
 /// ```
 #[derive(Clone, Debug)]
 pub struct Statement {
-    pub(crate) query: Parsed,
+    /// Shared, because copying it recurses: only threads with room for that may do it.
+    pub(crate) query: Arc<Parsed>,
     pub(crate) explain: Explain,
     collections: BTreeSet<String>,
 }
@@ -89,7 +90,7 @@ impl Statement {
         for table in tables.iter().filter(|table| !inspector.functions.contains(table.table())) {
             collections.extend(collection(table)?);
         }
-        Ok(Self { query, explain, collections })
+        Ok(Self { query: Arc::new(query), explain, collections })
     }
 
     /// Names of the collections that the statement reads, as far as the text tells: tables in `FROM` that are neither

@@ -133,13 +133,30 @@ async fn no_text_ends_the_process_or_takes_long() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_just_within_the_limits_runs() {
+async fn what_is_within_the_limits_runs() {
     let cluster = Cluster::tpch(2, 1);
-    let chain = format!("SELECT {} FROM nation WHERE n_nationkey = 1", vec!["n_nationkey"; 500].join(" + "));
-    assert_eq!(compare::rows(&cluster.run(&chain).await.expect("rows")), ["500"]);
+    let answer =
+        async |sql: &str| compare::rows(&cluster.run(sql).await.unwrap_or_else(|error| panic!("{error}")));
+    let chain = vec!["n_nationkey"; 150].join(" + ");
+    assert_eq!(answer(&format!("SELECT {chain} FROM nation WHERE n_nationkey = 1")).await, ["150"]);
+    let terms =
+        (0..200).map(|n| format!("n_nationkey = {n} AND n_regionkey < 9")).collect::<Vec<_>>().join(" OR ");
+    assert_eq!(answer(&format!("SELECT count(*) FROM nation WHERE {terms}")).await, ["25"]);
     let list = (0..10_000).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
-    let sql = format!("SELECT count(*) FROM nation WHERE n_nationkey IN ({list})");
-    assert_eq!(compare::rows(&cluster.run(&sql).await.expect("rows")), ["25"]);
+    assert_eq!(answer(&format!("SELECT count(*) FROM nation WHERE n_nationkey IN ({list})")).await, ["25"]);
     let nested = format!("SELECT {}1{} FROM region WHERE r_regionkey = 1", "(".repeat(99), ")".repeat(99));
-    assert_eq!(compare::rows(&cluster.run(&nested).await.expect("rows")), ["1"]);
+    assert_eq!(answer(&nested).await, ["1"]);
+    let subqueries =
+        (0..90).fold("SELECT * FROM region".to_owned(), |sql, _| format!("SELECT * FROM ({sql}) AS t"));
+    assert_eq!(answer(&subqueries).await.len(), 5);
+    let union = vec!["SELECT r_regionkey FROM region"; 40].join(" UNION ALL ");
+    assert_eq!(answer(&union).await.len(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_too_deep_for_the_wire_is_the_texts_fault() {
+    let cluster = Cluster::tpch(2, 1);
+    let sql = format!("SELECT {}n_nationkey{} FROM nation", "abs(".repeat(95), ")".repeat(95));
+    let refused = cluster.run(&sql).await.expect_err("too deep");
+    assert_eq!(refused.code(), ErrorCode::SqlInvalid, "{refused}");
 }
