@@ -43,7 +43,10 @@ impl pb::catalog_server::Catalog for CatalogService {
         answer(call.await)
     }
 
-    async fn get_collection(&self, request: Request<pb::GetCollectionRequest>) -> Answer<pb::GetCollectionResponse> {
+    async fn get_collection(
+        &self,
+        request: Request<pb::GetCollectionRequest>,
+    ) -> Answer<pb::GetCollectionResponse> {
         let get = || {
             let tenure = self.0.active()?;
             let state = tenure.state();
@@ -53,7 +56,10 @@ impl pb::catalog_server::Catalog for CatalogService {
         answer(get())
     }
 
-    async fn list_collections(&self, _: Request<pb::ListCollectionsRequest>) -> Answer<pb::ListCollectionsResponse> {
+    async fn list_collections(
+        &self,
+        _: Request<pb::ListCollectionsRequest>,
+    ) -> Answer<pb::ListCollectionsResponse> {
         let list = || {
             let tenure = self.0.active()?;
             let state = tenure.state();
@@ -63,17 +69,26 @@ impl pb::catalog_server::Catalog for CatalogService {
         answer(list())
     }
 
-    async fn drop_collection(&self, request: Request<pb::DropCollectionRequest>) -> Answer<pb::DropCollectionResponse> {
+    async fn drop_collection(
+        &self,
+        request: Request<pb::DropCollectionRequest>,
+    ) -> Answer<pb::DropCollectionResponse> {
         let call = async { self.0.active()?.drop_collection(&request.get_ref().name).await };
         answer(call.await)
     }
 
-    async fn push_segments(&self, request: Request<pb::PushSegmentsRequest>) -> Answer<pb::PushSegmentsResponse> {
+    async fn push_segments(
+        &self,
+        request: Request<pb::PushSegmentsRequest>,
+    ) -> Answer<pb::PushSegmentsResponse> {
         let call = async { self.0.active()?.push_segments(request.into_inner()).await };
         answer(call.await)
     }
 
-    async fn list_segments(&self, request: Request<pb::ListSegmentsRequest>) -> Answer<pb::ListSegmentsResponse> {
+    async fn list_segments(
+        &self,
+        request: Request<pb::ListSegmentsRequest>,
+    ) -> Answer<pb::ListSegmentsResponse> {
         let list = || {
             let tenure = self.0.active()?;
             let state = tenure.state();
@@ -83,7 +98,10 @@ impl pb::catalog_server::Catalog for CatalogService {
         answer(list())
     }
 
-    async fn drop_segments(&self, request: Request<pb::DropSegmentsRequest>) -> Answer<pb::DropSegmentsResponse> {
+    async fn drop_segments(
+        &self,
+        request: Request<pb::DropSegmentsRequest>,
+    ) -> Answer<pb::DropSegmentsResponse> {
         let call = async { self.0.active()?.drop_segments(request.get_ref()).await };
         answer(call.await)
     }

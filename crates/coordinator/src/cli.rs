@@ -56,9 +56,8 @@ pub fn main(args: Args) -> ExitCode {
 
 fn settings(args: &Args) -> anyhow::Result<CoordinatorSettings> {
     let toml = match &args.config {
-        Some(path) => {
-            std::fs::read_to_string(path).with_context(|| format!("reading the settings file {}", path.display()))?
-        }
+        Some(path) => std::fs::read_to_string(path)
+            .with_context(|| format!("reading the settings file {}", path.display()))?,
         None => String::new(),
     };
     Ok(CoordinatorSettings::load(&toml, pointsman_settings::environment())?)
@@ -66,12 +65,13 @@ fn settings(args: &Args) -> anyhow::Result<CoordinatorSettings> {
 
 async fn until_stopped(settings: CoordinatorSettings) -> ExitCode {
     let shutdown = CancellationToken::new();
-    let (mut terminate, mut interrupt) = match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
-        (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
-        (Err(error), _) | (_, Err(error)) => {
-            return fail(FAILED, &anyhow::Error::new(error).context("listening for signals"));
-        }
-    };
+    let (mut terminate, mut interrupt) =
+        match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+            (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
+            (Err(error), _) | (_, Err(error)) => {
+                return fail(FAILED, &anyhow::Error::new(error).context("listening for signals"));
+            }
+        };
     let serving = serve(settings, shutdown.clone());
     tokio::pin!(serving);
     tokio::select! {
@@ -111,9 +111,13 @@ async fn serve(settings: CoordinatorSettings, shutdown: CancellationToken) -> Ex
 
 fn exit_code(error: &RunError) -> u8 {
     match error {
-        RunError::OtherActive { .. } | RunError::LeaseLost { .. } | RunError::Unreachable { .. } => UNAVAILABLE,
+        RunError::OtherActive { .. } | RunError::LeaseLost { .. } | RunError::Unreachable { .. } => {
+            UNAVAILABLE
+        }
         RunError::Objects(_) | RunError::Settings(_) => BAD_SETTINGS,
-        RunError::Metastore(_) | RunError::Listen { .. } | RunError::Serve(_) | RunError::Metrics(_) => FAILED,
+        RunError::Metastore(_) | RunError::Listen { .. } | RunError::Serve(_) | RunError::Metrics(_) => {
+            FAILED
+        }
     }
 }
 

@@ -21,8 +21,12 @@ impl State {
         let count = |wanted: SegmentReport| {
             seen.map_or(0, |seen| seen.segments.values().filter(|report| **report == wanted).count() as u64)
         };
-        let held = seen.into_iter().flat_map(|seen| &seen.segments).filter(|(_, report)| **report == SegmentReport::Held);
-        let bytes = held.filter_map(|(id, _)| stores.any_segment(*id)).map(|segment| segment.segment.content.bytes);
+        let held = seen
+            .into_iter()
+            .flat_map(|seen| &seen.segments)
+            .filter(|(_, report)| **report == SegmentReport::Held);
+        let bytes =
+            held.filter_map(|(id, _)| stores.any_segment(*id)).map(|segment| segment.segment.content.bytes);
         let silent = self.sessions.get(name).map_or(Duration::ZERO, |session| now - session.heard);
         let state = match stores.session(name.as_str()) {
             SessionState::Awaited => pb::NodeState::Unspecified,
@@ -36,7 +40,10 @@ impl State {
             id: record.id.0,
             incarnation: record.incarnation.0,
             address: seen.map(|seen| seen.address.clone()).unwrap_or_default(),
-            resource_group: stores.group_of(name.as_str()).map(|group| group.name.to_string()).unwrap_or_default(),
+            resource_group: stores
+                .group_of(name.as_str())
+                .map(|group| group.name.to_string())
+                .unwrap_or_default(),
             state: state.into(),
             switched_on: record.switched_on,
             segments_held: count(SegmentReport::Held),
@@ -56,7 +63,8 @@ impl pb::cluster_server::Cluster for ClusterService {
     ) -> Result<Response<pb::GetCoordinatorResponse>, Status> {
         let shared = &self.0;
         let tenure = shared.tenure();
-        let feed_version = tenure.as_ref().and_then(|tenure| tenure.feed.borrow().as_ref().map(|feed| feed.version.0));
+        let feed_version =
+            tenure.as_ref().and_then(|tenure| tenure.feed.borrow().as_ref().map(|feed| feed.version.0));
         Ok(Response::new(pb::GetCoordinatorResponse {
             active: tenure.is_some(),
             epoch: tenure.map_or(0, |tenure| tenure.epoch().0),

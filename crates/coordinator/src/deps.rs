@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use pointsman_clock::{Clock, SystemClock};
-use pointsman_metastore::{OpenOptions, SharedMetastore};
+use pointsman_metastore::{Error, OpenOptions, SharedMetastore};
 use pointsman_settings::CoordinatorSettings;
 use pointsman_telemetry::{MetricsHandle, init_metrics};
 use tokio::net::TcpListener;
@@ -53,12 +53,14 @@ impl Deps {
 
 async fn metastore(settings: &CoordinatorSettings) -> Result<SharedMetastore, RunError> {
     let give_up = tokio::time::Instant::now() + START_PATIENCE;
+    let remote = settings.metastore.expose().starts_with("postgres");
     let timeout = settings.metastore_timeout;
     let options = OpenOptions { acquire: timeout, statement: timeout, ..OpenOptions::default() };
     loop {
         match pointsman_metastore::open(settings.metastore.expose(), options).await {
             Ok(metastore) => return Ok(metastore),
-            Err(source @ pointsman_metastore::Error::Unavailable(_)) => {
+            // A file that cannot be opened now cannot be opened later either; a server may still be starting.
+            Err(source @ (Error::Unavailable(_) | Error::Open { .. })) if remote => {
                 let url = settings.metastore.to_string();
                 if tokio::time::Instant::now() >= give_up {
                     return Err(RunError::Unreachable { url, source });

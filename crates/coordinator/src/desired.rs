@@ -74,7 +74,13 @@ impl DesiredStates {
 
 impl Wish {
     /// Takes a new wish; whether it differs from the former, lingering segments included.
-    fn update(&mut self, node: &NodeName, wanted: BTreeSet<SegmentId>, stores: &Stores, now: MonoTime) -> bool {
+    fn update(
+        &mut self,
+        node: &NodeName,
+        wanted: BTreeSet<SegmentId>,
+        stores: &Stores,
+        now: MonoTime,
+    ) -> bool {
         let before: BTreeSet<SegmentId> = self.all().collect();
         for id in self.segments.difference(&wanted) {
             // What is not held yet, or belongs to a collection that was released, goes at once.

@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// Another coordinator is active, and this one was told not to wait (`coordinator.stand_by = false`).
-    #[error("coordinator '{holder}' is active; stop it first, or set coordinator.stand_by = true to wait for it")]
+    #[error(
+        "coordinator '{holder}' is active; stop it first, or set coordinator.stand_by = true to wait for it"
+    )]
     OtherActive {
         /// Who holds the lease.
         holder: String,

@@ -56,7 +56,8 @@ impl State {
         let used = |id: &SegmentId| !unused.contains(id);
         let live = self.stores.collections.values().flat_map(|store| store.segments.values());
         let dropped = self.stores.dropped.iter().filter(|(id, _)| used(id)).map(|(_, segment)| segment);
-        let kept: BTreeSet<&str> = live.chain(dropped).map(|segment| segment.segment.content.object.as_str()).collect();
+        let kept: BTreeSet<&str> =
+            live.chain(dropped).map(|segment| segment.segment.content.object.as_str()).collect();
         let object = |id: &SegmentId| {
             let object = &self.stores.dropped.get(id)?.segment.content.object;
             Some((*id, (!kept.contains(object.as_str())).then(|| object.clone())))

@@ -33,7 +33,10 @@ fn message(group: &ResourceGroup) -> pb::ResourceGroup {
 }
 
 impl Tenure {
-    async fn create(&self, request: pb::CreateResourceGroupRequest) -> Result<pb::CreateResourceGroupResponse, Error> {
+    async fn create(
+        &self,
+        request: pb::CreateResourceGroupRequest,
+    ) -> Result<pb::CreateResourceGroupResponse, Error> {
         if request.name.is_empty() {
             return Err(Error::new(ErrorCode::ParameterMissing, "a resource group needs a name"));
         }

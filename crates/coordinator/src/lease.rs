@@ -41,7 +41,7 @@ pub(crate) async fn be_active(shared: &Arc<Shared>, shutdown: &CancellationToken
                     Duration::ZERO
                 }
                 Ok(LeaseOutcome::Held { holder, remaining }) => stand_by(shared, &holder, remaining, began)?,
-                Err(error @ (StoreError::Schema(_) | StoreError::Corrupt { .. } | StoreError::Url(_))) => {
+                Err(error @ (StoreError::Open { .. } | StoreError::Schema(_) | StoreError::Corrupt { .. } | StoreError::Url(_))) => {
                     return Err(error.into());
                 }
                 Err(error) => {
@@ -67,7 +67,12 @@ async fn take(shared: &Shared, holder: &str) -> pointsman_metastore::Result<Leas
 
 /// Somebody else is active: how long to wait. A lease that its holder does not renew is waited for in any case, since
 /// that is what a crash leaves behind.
-fn stand_by(shared: &Shared, holder: &str, remaining: Duration, began: MonoTime) -> Result<Duration, RunError> {
+fn stand_by(
+    shared: &Shared,
+    holder: &str,
+    remaining: Duration,
+    began: MonoTime,
+) -> Result<Duration, RunError> {
     let settings = &shared.settings;
     let patience = settings.active_lease_ttl + settings.active_lease_renew;
     if !settings.stand_by && shared.clock.mono() - began > patience {
@@ -85,6 +90,8 @@ async fn serve(
     shutdown: &CancellationToken,
     seed: u64,
 ) -> Result<bool, RunError> {
+    // Should the database ever forget it, the next one is above it all the same.
+    shared.raise_epoch(lease.epoch.0);
     let until = asked + shared.settings.active_lease_ttl;
     let tenure = Arc::new(Tenure::new(Arc::clone(shared), lease, until));
     tracing::info!(epoch = %tenure.epoch(), "this coordinator is active");
@@ -122,7 +129,9 @@ async fn serve(
 async fn give_back(tenure: &Tenure) {
     match timeout(GIVE_BACK, tenure.metastore().give_back_lease(tenure.lease())).await {
         Ok(Ok(())) => tracing::info!("the lease was given back"),
-        Ok(Err(error)) => tracing::info!(error = pointsman_telemetry::chain(&error), "the lease ends by itself"),
+        Ok(Err(error)) => {
+            tracing::info!(error = pointsman_telemetry::chain(&error), "the lease ends by itself")
+        }
         Err(_) => tracing::info!("the lease ends by itself"),
     }
 }

@@ -76,7 +76,11 @@ const DRAIN: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// Why it ended by itself: an address that is taken, a metastore that cannot be used, another active coordinator.
-pub async fn run(settings: CoordinatorSettings, deps: Deps, shutdown: CancellationToken) -> Result<(), RunError> {
+pub async fn run(
+    settings: CoordinatorSettings,
+    deps: Deps,
+    shutdown: CancellationToken,
+) -> Result<(), RunError> {
     let grpc = server::listen(deps.grpc, settings.grpc_listen).await?;
     let http = server::listen(deps.http, settings.http_listen).await?;
     for (surface, listener) in [("gRPC", &grpc), ("HTTP", &http)] {

@@ -6,7 +6,8 @@ use pointsman_ids::{CollectionId, Error, ErrorCode, GroupName, ReplicaId};
 use pointsman_metastore::NewReplica;
 use pointsman_proto::{coordinator::v1 as pb, error_to_proto, status};
 use pointsman_query_coord::{
-    GroupProgress, LoadProgress, LoadRecord, LoadStatus, Replica, SessionState, Stores, replica_nodes, show_load,
+    GroupProgress, LoadProgress, LoadRecord, LoadStatus, Replica, SessionState, Stores, replica_nodes,
+    show_load,
 };
 use tonic::{Request, Response, Status};
 
@@ -63,7 +64,8 @@ fn check_nodes(stores: &Stores, wanted: &Wanted) -> Result<(), Error> {
     for (name, need) in wanted {
         let count = have(name);
         if count < usize::try_from(*need).unwrap_or(usize::MAX) {
-            let others: Vec<String> = stores.groups.keys().map(|group| format!("{group} {}", have(group))).collect();
+            let others: Vec<String> =
+                stores.groups.keys().map(|group| format!("{group} {}", have(group))).collect();
             let text = format!(
                 "resource group '{name}' has {count} live nodes and needs {need}, one per replica at least (live nodes: {})",
                 others.join(", ")
@@ -93,7 +95,10 @@ fn new_replicas(stores: &Stores, collection: CollectionId, wanted: &Wanted) -> V
     let assigned = replica_nodes(stores, collection, &planned);
     let replica = |planned: Replica| {
         let assigned = assigned.iter().find(|assigned| assigned.id == planned.id);
-        NewReplica { group: planned.group, nodes: assigned.map(|a| a.nodes.clone()).unwrap_or_default().into_iter().collect() }
+        NewReplica {
+            group: planned.group,
+            nodes: assigned.map(|a| a.nodes.clone()).unwrap_or_default().into_iter().collect(),
+        }
     };
     planned.into_iter().map(replica).collect()
 }
@@ -111,7 +116,8 @@ fn same_load(stores: &Stores, id: CollectionId, name: &str, wanted: &Wanted) -> 
         return Ok(true);
     }
     let shown: Vec<String> = present.iter().map(|(group, number)| format!("{number} in '{group}'")).collect();
-    let text = format!("collection '{name}' is loaded with other replicas ({}); release it first", shown.join(", "));
+    let text =
+        format!("collection '{name}' is loaded with other replicas ({}); release it first", shown.join(", "));
     Err(Error::new(ErrorCode::ParameterInvalid, text))
 }
 

@@ -56,7 +56,8 @@ pub(crate) fn metastore_failed(error: &Error) {
         Error::Refused(_) => "refused",
         Error::Unavailable(_) => "unavailable",
         Error::OutcomeUnknown(_) => "outcome_unknown",
-        Error::Schema(_) | Error::Corrupt { .. } | Error::Url(_) => "unusable",
+        Error::Failed(_) => "failed",
+        Error::Open { .. } | Error::Schema(_) | Error::Corrupt { .. } | Error::Url(_) => "unusable",
     };
     counter!("pointsman_coordinator_metastore_failures_total", "kind" => kind).increment(1);
 }

@@ -41,7 +41,8 @@ impl Objects {
         let meta = match self.store.head(&path(object)?).await {
             Ok(meta) => meta,
             Err(object_store::Error::NotFound { .. }) => {
-                let text = format!("object '{object}' is not in the object store {}; upload it first", self.root);
+                let text =
+                    format!("object '{object}' is not in the object store {}; upload it first", self.root);
                 return Err(Error::new(ErrorCode::ParameterInvalid, text));
             }
             Err(error) => return Err(away(object, &error)),

@@ -6,8 +6,8 @@ use std::{sync::Arc, time::Duration};
 use pointsman_clock::{MonoTime, WallTime};
 use pointsman_ids::{ClusterName, CollectionId, Error};
 use pointsman_query_coord::{
-    LoadRecord, Replica, Target, collection_percent, finished_replicas, next_target, place, plan_leads, promotable,
-    replica_nodes,
+    LoadRecord, Replica, Target, collection_percent, finished_replicas, next_target, place, plan_leads,
+    promotable, replica_nodes,
 };
 
 use crate::{
@@ -103,7 +103,8 @@ impl Tenure {
         let State { stores, desired, .. } = &mut *state;
         desired.update(stores, self.now());
         let watched = self.feed.borrow().is_some();
-        let snapshot = if watched || state.may_publish() { state.snapshot(&self.shared.cluster) } else { None };
+        let snapshot =
+            if watched || state.may_publish() { state.snapshot(&self.shared.cluster) } else { None };
         state.send_desired();
         metrics::state(&state);
         drop(state);

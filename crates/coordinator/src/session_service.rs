@@ -53,9 +53,9 @@ impl pb::node_session_server::NodeSession for SessionService {
 async fn hello(incoming: &mut Streaming<pb::OpenSessionRequest>) -> Result<pb::Hello, Status> {
     let refuse = |text: &str| status(&Error::new(ErrorCode::ParameterInvalid, text));
     match timeout(HELLO_WAIT, incoming.next()).await {
-        Ok(Some(Ok(pb::OpenSessionRequest { message: Some(pb::open_session_request::Message::Hello(hello)) }))) => {
-            Ok(hello)
-        }
+        Ok(Some(Ok(pb::OpenSessionRequest {
+            message: Some(pb::open_session_request::Message::Hello(hello)),
+        }))) => Ok(hello),
         Ok(Some(Err(error))) => Err(error),
         Ok(_) => Err(refuse("a session begins with a hello")),
         Err(_) => Err(refuse("no hello came within 10 s")),

@@ -142,7 +142,9 @@ fn admit(state: &State, hello: &Hello) -> Result<(), Error> {
     let record = state.stores.nodes.get(&hello.node);
     let Hello { node, incarnation, address, .. } = hello;
     if let Some(newest) = record.map(|record| record.incarnation).filter(|newest| newest > incarnation) {
-        return refuse(format!("node '{node}': incarnation {incarnation} is older than {newest}, which is known"));
+        return refuse(format!(
+            "node '{node}': incarnation {incarnation} is older than {newest}, which is known"
+        ));
     }
     let Some(seen) = state.stores.observed.get(node).filter(|seen| seen.incarnation == *incarnation) else {
         return Ok(());
@@ -170,7 +172,10 @@ impl State {
         admit(self, hello)?;
         let record = self.stores.nodes.get(&hello.node);
         let id = record.map(|record| record.id).ok_or_else(|| {
-            Error::new(ErrorCode::ServiceNotReady, format!("node '{}' is not registered yet; try again", hello.node))
+            Error::new(
+                ErrorCode::ServiceNotReady,
+                format!("node '{}' is not registered yet; try again", hello.node),
+            )
         })?;
         match self.stores.observed.get_mut(&hello.node).filter(|seen| seen.incarnation == hello.incarnation) {
             // The same process came back: what it said stands until it says everything anew.
@@ -209,7 +214,8 @@ impl State {
 
     /// What is known of the node of a session, which was just heard; `None` when a newer session took its place.
     fn seen(&mut self, handle: &SessionHandle, now: MonoTime) -> Option<&mut Observation> {
-        let session = self.sessions.get_mut(&handle.node).filter(|session| session.number == handle.number)?;
+        let session =
+            self.sessions.get_mut(&handle.node).filter(|session| session.number == handle.number)?;
         session.heard = now;
         self.stores.observed.get_mut(&handle.node)
     }
@@ -272,7 +278,9 @@ impl State {
     }
 
     fn close_session(&mut self, handle: &SessionHandle) {
-        let Some(session) = self.sessions.get_mut(&handle.node).filter(|s| s.number == handle.number) else { return };
+        let Some(session) = self.sessions.get_mut(&handle.node).filter(|s| s.number == handle.number) else {
+            return;
+        };
         session.connected = false;
         let Some(seen) = self.stores.observed.get_mut(&handle.node) else { return };
         if seen.state == SessionState::Stopping {

@@ -51,7 +51,8 @@ impl Shared {
     /// `service_not_ready` while it stands by.
     pub(crate) fn active(&self) -> Result<Arc<Tenure>, Error> {
         self.tenure().ok_or_else(|| {
-            let text = format!("coordinator '{}' stands by; ask the active one, or again", self.settings.name);
+            let text =
+                format!("coordinator '{}' stands by; ask the active one, or again", self.settings.name);
             Error::new(ErrorCode::ServiceNotReady, text)
         })
     }
@@ -66,14 +67,24 @@ impl Shared {
     /// # Errors
     /// `service_not_ready` when the epoch is newer than the tenure's.
     pub(crate) fn hear_epoch(&self, tenure: &Tenure, seen: u64, from: &str) -> Result<(), Error> {
-        self.epoch_seen.fetch_max(seen, Ordering::SeqCst);
+        self.raise_epoch(seen);
         if seen <= tenure.epoch().0 {
             return Ok(());
         }
-        tracing::warn!(from, seen, ours = tenure.epoch().0, "a newer epoch was seen; taking the lease anew above it");
+        tracing::warn!(
+            from,
+            seen,
+            ours = tenure.epoch().0,
+            "a newer epoch was seen; taking the lease anew above it"
+        );
         tenure.end(crate::tenure::End::NewerEpoch);
         let text = format!("'{from}' has seen epoch {seen}, ours is {}; try again", tenure.epoch());
         Err(Error::new(ErrorCode::ServiceNotReady, text))
+    }
+
+    /// Keeps the next epoch above this one.
+    pub(crate) fn raise_epoch(&self, seen: u64) {
+        self.epoch_seen.fetch_max(seen, Ordering::SeqCst);
     }
 
     /// The highest epoch that was heard of.

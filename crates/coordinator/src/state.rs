@@ -62,7 +62,10 @@ impl State {
         self.guard.update(&self.stores, now, lease, MASS_LOSS_LIMIT);
         if self.guard.is_suspicious() != suspicious {
             let now = self.guard.is_suspicious();
-            tracing::warn!(suspicious = now, "most members were lost at once, or are back: placement stops or goes on");
+            tracing::warn!(
+                suspicious = now,
+                "most members were lost at once, or are back: placement stops or goes on"
+            );
         }
     }
 
@@ -77,7 +80,8 @@ impl State {
     /// Segments that no target holds and no node should.
     pub(crate) fn unused_segments(&self) -> Vec<SegmentId> {
         let targets = self.stores.current.values().chain(self.stores.next.values());
-        let mut used: BTreeSet<SegmentId> = targets.flat_map(|target| target.segments.iter().copied()).collect();
+        let mut used: BTreeSet<SegmentId> =
+            targets.flat_map(|target| target.segments.iter().copied()).collect();
         used.extend(self.desired.segments());
         self.stores.dropped.keys().filter(|id| !used.contains(id)).copied().collect()
     }

@@ -164,7 +164,8 @@ impl Tenure {
     pub(crate) async fn begin_write(&self) -> Result<Pen<'_>, Error> {
         let pen = self.pen.lock().await;
         if !self.may_write() {
-            let text = "the metastore is away and the lease has run out; nothing can be changed now, try again";
+            let text =
+                "the metastore is away and the lease has run out; nothing can be changed now, try again";
             return Err(Error::new(ErrorCode::ServiceNotReady, text));
         }
         if self.stale.load(Ordering::SeqCst) {

@@ -118,6 +118,9 @@ async fn send(
             has = published.version;
             registered.sent(has);
         }
-        room.send(Ok(pb::WatchResponse { snapshot: newest.map(|published| published.message.clone()), epoch }));
+        room.send(Ok(pb::WatchResponse {
+            snapshot: newest.map(|published| published.message.clone()),
+            epoch,
+        }));
     }
 }

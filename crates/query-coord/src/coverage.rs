@@ -33,7 +33,12 @@ pub fn holds_all(stores: &Stores, replica: &Replica, segments: &[SegmentId]) -> 
 }
 
 /// Whether some query-visible replica of the collection, in `group` if it is named, holds all of these segments.
-pub fn serves_shard(stores: &Stores, collection: CollectionId, group: Option<&str>, segments: &[SegmentId]) -> bool {
+pub fn serves_shard(
+    stores: &Stores,
+    collection: CollectionId,
+    group: Option<&str>,
+    segments: &[SegmentId],
+) -> bool {
     let in_group = |replica: &&Replica| group.is_none_or(|group| replica.group.as_str() == group);
     let mut visible = stores.replicas_of(collection).filter(|replica| replica.query_visible).filter(in_group);
     visible.any(|replica| holds_all(stores, replica, segments))

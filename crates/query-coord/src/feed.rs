@@ -82,7 +82,8 @@ pub fn collection_entry(stores: &Stores, id: CollectionId) -> Option<CollectionE
     let current = stores.current.get(&id);
     let visible: Vec<&Replica> = stores.replicas_of(id).filter(|replica| replica.query_visible).collect();
     let listed = current.into_iter().flat_map(|target| &target.segments);
-    let mut segments: Vec<&CatalogSegment> = listed.filter_map(|segment| stores.segment(id, *segment)).collect();
+    let mut segments: Vec<&CatalogSegment> =
+        listed.filter_map(|segment| stores.segment(id, *segment)).collect();
     segments.sort_unstable_by(|a, b| a.segment.content.name.cmp(&b.segment.content.name));
 
     let partitions = indexed(segments.iter().map(|segment| segment.segment.content.partition.clone()));
@@ -181,7 +182,12 @@ fn copy(stores: &Stores, node: &NodeName, segment: SegmentId, replica: u32) -> O
 }
 
 /// Per shard its leaders, in replica order. Only leaders on known nodes are listed.
-fn leaders(stores: &Stores, id: CollectionId, shards: &[ShardName], visible: &[&Replica]) -> Vec<Vec<LeaderEntry>> {
+fn leaders(
+    stores: &Stores,
+    id: CollectionId,
+    shards: &[ShardName],
+    visible: &[&Replica],
+) -> Vec<Vec<LeaderEntry>> {
     let Some(current) = stores.current.get(&id) else { return vec![Vec::new(); shards.len()] };
     let by_shard = stores.by_shard(current);
     let leader = |shard: &ShardName, replica: &Replica| {

@@ -21,11 +21,13 @@ pub fn group_for(
     }
     if let Some(asked) = asked {
         let group = groups.get(asked).map(|group| group.name.clone());
-        return group.ok_or_else(|| unknown_group(groups, asked.as_str()).context(format_args!("node '{node}'")));
+        return group
+            .ok_or_else(|| unknown_group(groups, asked.as_str()).context(format_args!("node '{node}'")));
     }
     let missing = |group: &ResourceGroup| group.requests.saturating_sub(count(&group.members));
     // `max_by_key` takes the last of equals; backwards that is the first by name.
-    let neediest = groups.values().rev().filter(|group| missing(group) > 0).max_by_key(|group| missing(group));
+    let neediest =
+        groups.values().rev().filter(|group| missing(group) > 0).max_by_key(|group| missing(group));
     Ok(neediest.map_or_else(GroupName::default_group, |group| group.name.clone()))
 }
 
@@ -73,7 +75,11 @@ pub fn replica_nodes(stores: &Stores, collection: CollectionId, replicas: &[Repl
 }
 
 /// Members that neither stop nor serve the collection in another group.
-fn usable_members(stores: &Stores, group: &GroupName, planned: &BTreeMap<ReplicaId, Replica>) -> BTreeSet<NodeName> {
+fn usable_members(
+    stores: &Stores,
+    group: &GroupName,
+    planned: &BTreeMap<ReplicaId, Replica>,
+) -> BTreeSet<NodeName> {
     let elsewhere = |node: &str| planned.values().any(|other| other.group != *group && other.contains(node));
     let leaving = |node: &str| matches!(stores.session(node), SessionState::Stopping | SessionState::Gone);
     let members = stores.groups.get(group).map(|group| &group.members).into_iter().flatten();
@@ -84,7 +90,12 @@ fn divide(group: &GroupName, usable: &BTreeSet<NodeName>, planned: &mut BTreeMap
     let mut order: Vec<(usize, ReplicaId)> = planned
         .values()
         .filter(|replica| replica.group == *group)
-        .map(|replica| (replica.nodes.iter().chain(&replica.ro_nodes).filter(|n| usable.contains(*n)).count(), replica.id))
+        .map(|replica| {
+            (
+                replica.nodes.iter().chain(&replica.ro_nodes).filter(|n| usable.contains(*n)).count(),
+                replica.id,
+            )
+        })
         .collect();
     order.sort_unstable_by(|a, b| b.cmp(a));
     let Some(quota) = usable.len().checked_div(order.len()) else { return };
@@ -133,7 +144,8 @@ fn take(replica: &mut Replica, usable: &BTreeSet<NodeName>, taken: &BTreeSet<Nod
 
 /// Whether a node may still hold something of the collection. One that was not heard yet may.
 fn reports_any(stores: &Stores, node: &NodeName, collection: CollectionId) -> bool {
-    let of_collection = |id| stores.segment(collection, id).is_some_and(|s| s.segment.collection == collection);
+    let of_collection =
+        |id| stores.segment(collection, id).is_some_and(|s| s.segment.collection == collection);
     match stores.observed.get(node) {
         Some(observation) if observation.reported => observation.segments.keys().any(|id| of_collection(*id)),
         Some(observation) => !matches!(observation.state, SessionState::Gone | SessionState::Lost),

@@ -39,5 +39,10 @@ pub fn plan_leads(stores: &Stores) -> Leads {
 
 /// Nodes of a replica that may lead, each with no lead yet.
 fn takers(stores: &Stores, replica: &Replica) -> BTreeMap<NodeName, usize> {
-    replica.nodes.iter().filter(|node| stores.takes_work(node.as_str())).map(|node| (node.clone(), 0)).collect()
+    replica
+        .nodes
+        .iter()
+        .filter(|node| stores.takes_work(node.as_str()))
+        .map(|node| (node.clone(), 0))
+        .collect()
 }

@@ -35,5 +35,7 @@ pub use placement::{Copies, Placement, copies, place, settled};
 pub use progress::{collection_percent, finished_replicas, replica_percent};
 pub use records::{LoadRecord, LoadStatus, NodeRecord, Replica, ResourceGroup, Target};
 pub use show::{CopyFailure, GroupProgress, LoadProgress, show_load};
-pub use stores::{CatalogSegment, CollectionStore, Failure, Observation, SegmentReport, SessionState, Stores};
+pub use stores::{
+    CatalogSegment, CollectionStore, Failure, Observation, SegmentReport, SessionState, Stores,
+};
 pub use target::{next_target, promotable};

@@ -131,7 +131,9 @@ impl Loads {
         let mut loads = Self { nodes: takers.map(|node| (node.clone(), (0, 0))).collect() };
         for other in stores.replicas.values() {
             // Replicas that come later in this round count by where they were.
-            let Some(places) = placement.get(&other.id).or_else(|| stores.placement.get(&other.id)) else { continue };
+            let Some(places) = placement.get(&other.id).or_else(|| stores.placement.get(&other.id)) else {
+                continue;
+            };
             for (segment, node) in places {
                 if let Some((own, all)) = loads.nodes.get_mut(node) {
                     let weight = weight(stores, other.collection, *segment);

@@ -54,5 +54,9 @@ pub fn collection_percent(stores: &Stores, collection: CollectionId, now: u64) -
 pub fn finished_replicas(stores: &Stores, collection: CollectionId) -> Vec<Replica> {
     let Some(current) = stores.current.get(&collection) else { return Vec::new() };
     let fresh = |replica: &&Replica| !replica.finished && holds_all(stores, replica, &current.segments);
-    stores.replicas_of(collection).filter(fresh).map(|replica| Replica { finished: true, ..replica.clone() }).collect()
+    stores
+        .replicas_of(collection)
+        .filter(fresh)
+        .map(|replica| Replica { finished: true, ..replica.clone() })
+        .collect()
 }

@@ -63,11 +63,16 @@ pub struct CopyFailure {
 }
 
 /// How far the load of a collection is, in all groups or in one; `None` when it is not registered.
-pub fn show_load(stores: &Stores, collection: CollectionId, group: Option<&GroupName>) -> Option<LoadProgress> {
+pub fn show_load(
+    stores: &Stores,
+    collection: CollectionId,
+    group: Option<&GroupName>,
+) -> Option<LoadProgress> {
     let record = stores.loads.get(&collection)?;
     let target = stores.next_first(collection);
     let mut members: BTreeMap<GroupName, Vec<&Replica>> = BTreeMap::new();
-    for replica in stores.replicas_of(collection).filter(|replica| group.is_none_or(|g| replica.group == *g)) {
+    for replica in stores.replicas_of(collection).filter(|replica| group.is_none_or(|g| replica.group == *g))
+    {
         members.entry(replica.group.clone()).or_default().push(replica);
     }
     let groups = members.into_iter().map(|(name, replicas)| {
@@ -105,7 +110,11 @@ fn group_progress(
         held: replicas.iter().map(carried).sum::<usize>() as u64,
         ready: is_ready(stores, collection, name),
         failures: failures(stores, collection, replicas),
-        nodes: replicas.iter().flat_map(|replica| replica.nodes.iter().chain(&replica.ro_nodes)).cloned().collect(),
+        nodes: replicas
+            .iter()
+            .flat_map(|replica| replica.nodes.iter().chain(&replica.ro_nodes))
+            .cloned()
+            .collect(),
     }
 }
 
@@ -122,7 +131,9 @@ fn failures(stores: &Stores, collection: CollectionId, replicas: &[&Replica]) ->
         let Some(nodes) = stores.failures.get(&id) else { continue };
         let Some(segment) = stores.segment(collection, id) else { continue };
         let lacking = |node: &NodeName| {
-            replicas.iter().any(|replica| replica.contains(node.as_str()) && !stores.replica_holds(replica, id))
+            replicas
+                .iter()
+                .any(|replica| replica.contains(node.as_str()) && !stores.replica_holds(replica, id))
         };
         for (node, failure) in nodes.iter().filter(|(node, _)| lacking(node)) {
             told.push(CopyFailure {

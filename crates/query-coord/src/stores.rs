@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, mem, sync::Arc};
 
 use pointsman_ids::{
-    CollectionId, CollectionName, Error, GroupName, Incarnation, NodeId, NodeName, ReplicaId, SegmentId, SegmentName,
-    ShardName,
+    CollectionId, CollectionName, Error, GroupName, Incarnation, NodeId, NodeName, ReplicaId, SegmentId,
+    SegmentName, ShardName,
     catalog::{Collection, ColumnStatistics, Segment, shard_name},
 };
 

@@ -35,12 +35,18 @@ pub(super) fn message(store: &CollectionStore) -> pb::Collection {
     }
 }
 
-fn columns(request: Vec<pointsman_proto::common::v1::Column>, name: &CollectionName) -> Result<Vec<Column>, Error> {
+fn columns(
+    request: Vec<pointsman_proto::common::v1::Column>,
+    name: &CollectionName,
+) -> Result<Vec<Column>, Error> {
     if request.is_empty() {
         return Err(invalid(format!("collection '{name}' has no columns")));
     }
     if request.len() > MAX_COLUMNS {
-        return Err(invalid(format!("collection '{name}' has {} columns; at most {MAX_COLUMNS}", request.len())));
+        return Err(invalid(format!(
+            "collection '{name}' has {} columns; at most {MAX_COLUMNS}",
+            request.len()
+        )));
     }
     let mut seen = BTreeSet::new();
     let mut columns = Vec::with_capacity(request.len());
@@ -77,7 +83,9 @@ impl Tenure {
             if store.collection.columns == columns && store.collection.options == options {
                 return Ok(pb::CreateCollectionResponse { collection: Some(message(store)), created: false });
             }
-            return Err(invalid(format!("collection '{name}' exists with other columns or options; drop it first")));
+            return Err(invalid(format!(
+                "collection '{name}' exists with other columns or options; drop it first"
+            )));
         }
         let new = NewCollection { name: name.clone(), columns, options, created_at: self.wall() };
         let created = pen.metastore.create_collection(pen.epoch, new).await;

@@ -41,7 +41,8 @@ pub(super) fn page(store: &CollectionStore, request: &pb::ListSegmentsRequest) -
     };
     let mut rest = store.names.range::<str, _>((from, Bound::Unbounded));
     let found = rest.by_ref().take(usize::try_from(limit).unwrap_or(usize::MAX));
-    let segments = found.filter_map(|(_, id)| store.segments.get(id)).map(|s| segment_to_proto(&s.whole())).collect();
+    let segments =
+        found.filter_map(|(_, id)| store.segments.get(id)).map(|s| segment_to_proto(&s.whole())).collect();
     pb::ListSegmentsResponse { segments, more: rest.next().is_some() }
 }
 
@@ -55,7 +56,8 @@ fn prepare(store: &CollectionStore, request: Vec<pb::Segment>) -> Result<Vec<New
         return Err(Error::new(ErrorCode::ParameterTooLarge, text));
     }
     let shards: BTreeSet<ShardName> = store.shards().collect();
-    let columns: BTreeSet<&str> = store.collection.columns.iter().map(|column| column.name.as_str()).collect();
+    let columns: BTreeSet<&str> =
+        store.collection.columns.iter().map(|column| column.name.as_str()).collect();
     let mut names = BTreeSet::new();
     let mut segments = Vec::with_capacity(request.len());
     for message in request {
@@ -65,7 +67,10 @@ fn prepare(store: &CollectionStore, request: Vec<pb::Segment>) -> Result<Vec<New
             return refuse("it stands twice in this push".into());
         }
         if let Some(unknown) = segment.shard.as_ref().filter(|shard| !shards.contains(*shard)) {
-            return refuse(format!("the collection has no shard '{unknown}'; it has {} from shard-0", shards.len()));
+            return refuse(format!(
+                "the collection has no shard '{unknown}'; it has {} from shard-0",
+                shards.len()
+            ));
         }
         if let Some(unknown) = segment.statistics.keys().find(|column| !columns.contains(column.as_str())) {
             return refuse(format!("statistics of column '{unknown}', which the collection does not have"));
@@ -78,7 +83,8 @@ fn prepare(store: &CollectionStore, request: Vec<pb::Segment>) -> Result<Vec<New
                 former.checksum, segment.checksum
             ));
         }
-        let shard = segment.shard.take().unwrap_or_else(|| shard_of(&segment.name, store.collection.options.shards));
+        let shard =
+            segment.shard.take().unwrap_or_else(|| shard_of(&segment.name, store.collection.options.shards));
         segment.shard = Some(shard);
         segments.push(segment);
     }
@@ -114,7 +120,8 @@ impl Tenure {
         let fresh: Vec<(String, u64, SegmentName)> = {
             let state = self.state();
             let store = state.stores.collections.get(&collection);
-            let known = |segment: &NewSegment| store.is_some_and(|s| s.by_name(segment.name.as_str()).is_some());
+            let known =
+                |segment: &NewSegment| store.is_some_and(|s| s.by_name(segment.name.as_str()).is_some());
             let fresh = segments.iter().filter(|segment| !known(segment));
             fresh.map(|segment| (segment.object.clone(), segment.bytes, segment.name.clone())).collect()
         };
@@ -133,7 +140,8 @@ impl Tenure {
         let (collection, ids) = {
             let state = self.state();
             let store = find(&state.stores, &request.collection)?;
-            let ids: BTreeSet<SegmentId> = request.names.iter().map(|name| id_of(store, name)).collect::<Result<_, _>>()?;
+            let ids: BTreeSet<SegmentId> =
+                request.names.iter().map(|name| id_of(store, name)).collect::<Result<_, _>>()?;
             (store.collection.id, ids.into_iter().collect::<Vec<_>>())
         };
         pen.metastore.drop_segments(pen.epoch, &ids).await.map_err(|error| self.failed(error))?;

@@ -1,0 +1,417 @@
+//! Coordinators in this process over a real metastore file and object folder, with nodes that speak the real session.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::Future,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use pointsman_clock::SystemClock;
+use pointsman_coordinator::{Deps, Objects, RunError, run};
+use pointsman_ids::{Error, feed::Snapshot};
+use pointsman_metastore::{OpenOptions, SharedMetastore};
+use pointsman_proto::{
+    broker::v1::{self as feed_pb, routing_feed_client::RoutingFeedClient},
+    common::v1::Column,
+    coordinator::v1::{
+        self as pb, catalog_client::CatalogClient, cluster_client::ClusterClient,
+        query_coord_client::QueryCoordClient, resource_groups_client::ResourceGroupsClient,
+    },
+    error,
+    node::v1::{self as node_pb, node_session_client::NodeSessionClient},
+};
+use pointsman_settings::{CoordinatorSettings, SecretUrl};
+use tempfile::TempDir;
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
+use tokio_util::sync::CancellationToken;
+use tonic::{Streaming, transport::Channel};
+
+pub const NODE_LEASE: Duration = Duration::from_millis(800);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Asks again until it answers `Some`, and fails the test after a while.
+pub async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut ask: impl FnMut() -> F) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// The durable part of a cluster.
+pub struct Cluster {
+    folder: TempDir,
+}
+
+impl Cluster {
+    pub fn new() -> Self {
+        pointsman_telemetry::init_logs("warn", pointsman_telemetry::LogFormat::Text);
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn settings(&self, name: &str) -> CoordinatorSettings {
+        CoordinatorSettings {
+            name: name.into(),
+            metastore: SecretUrl::new(format!("sqlite:{}", self.folder.path().join("meta.db").display())),
+            objects: self.folder.path().join("objects").display().to_string(),
+            resource_groups: BTreeMap::from([("east".into(), 0), ("west".into(), 0)]),
+            active_lease_ttl: Duration::from_millis(900),
+            active_lease_renew: Duration::from_millis(100),
+            node_lease_ttl: NODE_LEASE,
+            report_interval: Duration::from_millis(100),
+            check_interval: Duration::from_millis(100),
+            ..CoordinatorSettings::default()
+        }
+    }
+
+    pub async fn metastore(&self) -> SharedMetastore {
+        let url = self.settings("x").metastore;
+        pointsman_metastore::open(url.expose(), OpenOptions::default()).await.unwrap()
+    }
+
+    pub async fn start(&self, name: &str) -> Coordinator {
+        self.start_with(self.settings(name)).await
+    }
+
+    pub async fn start_with(&self, settings: CoordinatorSettings) -> Coordinator {
+        let grpc = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let http = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = |listener: &TcpListener| format!("http://{}", listener.local_addr().unwrap());
+        let (grpc_url, http_url) = (url(&grpc), url(&http));
+        let deps = Deps {
+            clock: Arc::new(SystemClock::default()),
+            metastore: self.metastore().await,
+            objects: Objects::open(&settings.objects, [("AWS_REGION", "none")]).unwrap(),
+            grpc: Some(grpc),
+            http: Some(http),
+            metrics: None,
+        };
+        let shutdown = CancellationToken::new();
+        let task = tokio::spawn(run(settings, deps, shutdown.clone()));
+        let channel = Channel::from_shared(grpc_url.clone()).unwrap().connect_lazy();
+        Coordinator { grpc: grpc_url, http: http_url, channel, shutdown, task }
+    }
+
+    /// Starts a coordinator and waits until it is active.
+    pub async fn active(&self) -> Coordinator {
+        let coordinator = self.start("c1").await;
+        coordinator.is_active().await;
+        coordinator
+    }
+
+    /// A segment whose object lies in the object store.
+    pub fn segment(&self, collection: &str, name: &str, rows: u64) -> pb::Segment {
+        let object = format!("{collection}/{name}.parquet");
+        let path = self.folder.path().join("objects").join(&object);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, name.as_bytes()).unwrap();
+        pb::Segment {
+            name: name.into(),
+            object,
+            rows,
+            bytes: name.len() as u64,
+            checksum: format!("blake3:{}", "ab".repeat(32)),
+            ..Default::default()
+        }
+    }
+
+    pub fn has_object(&self, object: &str) -> bool {
+        self.folder.path().join("objects").join(object).exists()
+    }
+}
+
+/// A running coordinator.
+pub struct Coordinator {
+    pub grpc: String,
+    pub http: String,
+    pub channel: Channel,
+    shutdown: CancellationToken,
+    task: JoinHandle<Result<(), RunError>>,
+}
+
+impl Coordinator {
+    pub fn catalog(&self) -> CatalogClient<Channel> {
+        CatalogClient::new(self.channel.clone())
+    }
+
+    pub fn loads(&self) -> QueryCoordClient<Channel> {
+        QueryCoordClient::new(self.channel.clone())
+    }
+
+    pub fn groups(&self) -> ResourceGroupsClient<Channel> {
+        ResourceGroupsClient::new(self.channel.clone())
+    }
+
+    pub fn cluster(&self) -> ClusterClient<Channel> {
+        ClusterClient::new(self.channel.clone())
+    }
+
+    pub async fn describe(&self) -> Option<pb::GetCoordinatorResponse> {
+        let answer = self.cluster().get_coordinator(pb::GetCoordinatorRequest {}).await;
+        answer.ok().map(tonic::Response::into_inner)
+    }
+
+    pub async fn is_active(&self) {
+        until("an active coordinator", || async { self.describe().await.filter(|c| c.active) }).await;
+    }
+
+    pub async fn create(&self, name: &str) -> Result<bool, Error> {
+        let columns = vec![Column { name: "x".into(), data_type: "Int64".into(), nullable: false }];
+        let request = pb::CreateCollectionRequest { name: name.into(), columns, options: None };
+        let answer = self.catalog().create_collection(request).await;
+        answer.map(|answer| answer.into_inner().created).map_err(|status| error(&status))
+    }
+
+    /// Pushes and gives (added, unchanged).
+    pub async fn push(&self, collection: &str, segments: Vec<pb::Segment>) -> Result<(u64, u64), Error> {
+        let request = pb::PushSegmentsRequest { collection: collection.into(), segments };
+        let answer =
+            self.catalog().push_segments(request).await.map_err(|status| error(&status))?.into_inner();
+        Ok((answer.added, answer.unchanged))
+    }
+
+    pub async fn load(&self, collection: &str, groups: &[&str]) -> Result<bool, Error> {
+        let request = pb::LoadCollectionRequest {
+            collection: collection.into(),
+            replicas: 0,
+            resource_groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+        };
+        let answer = self.loads().load_collection(request).await;
+        answer.map(|answer| answer.into_inner().registered).map_err(|status| error(&status))
+    }
+
+    pub async fn release(&self, collection: &str) {
+        let request = pb::ReleaseCollectionRequest { collection: collection.into() };
+        self.loads().release_collection(request).await.unwrap();
+    }
+
+    pub async fn show(&self, collection: &str) -> Result<pb::CollectionLoad, Error> {
+        let request = pb::ShowLoadRequest { collection: collection.into(), resource_group: String::new() };
+        let answer = self.loads().show_load(request).await.map_err(|status| error(&status))?;
+        Ok(answer.into_inner().collections.remove(0))
+    }
+
+    pub async fn loaded(&self, collection: &str) -> pb::CollectionLoad {
+        let shown = || async { self.show(collection).await.ok().filter(|load| load.loaded) };
+        until("a finished load", shown).await
+    }
+
+    pub async fn node(&self, name: &str) -> Option<pb::Node> {
+        let answer = self.cluster().list_nodes(pb::ListNodesRequest {}).await.ok()?;
+        answer.into_inner().nodes.into_iter().find(|node| node.name == name)
+    }
+
+    pub async fn watch(&self, broker: &str, epoch_seen: u64) -> Result<Watch, Error> {
+        let request = feed_pb::WatchRequest { broker: broker.into(), version: 0, epoch_seen };
+        let mut client = RoutingFeedClient::new(self.channel.clone());
+        let stream = client.watch(request).await.map_err(|status| error(&status))?.into_inner();
+        Ok(Watch { stream })
+    }
+
+    pub async fn stop(self) -> Result<(), RunError> {
+        self.shutdown.cancel();
+        self.task.await.unwrap()
+    }
+
+    pub async fn ended(self) -> Result<(), RunError> {
+        tokio::time::timeout(PATIENCE, self.task).await.unwrap().unwrap()
+    }
+}
+
+/// A broker's watch.
+pub struct Watch {
+    stream: Streaming<feed_pb::WatchResponse>,
+}
+
+impl Watch {
+    /// The next snapshot.
+    pub async fn next(&mut self) -> Result<Snapshot, Error> {
+        loop {
+            let answer =
+                tokio::time::timeout(PATIENCE, self.stream.next()).await.expect("a snapshot in time");
+            let answer = answer.expect("a watch that goes on").map_err(|status| error(&status))?;
+            if let Some(snapshot) = answer.snapshot {
+                return Ok(Snapshot::try_from(snapshot).unwrap());
+            }
+        }
+    }
+
+    /// The first snapshot of which `wanted` holds.
+    pub async fn until(&mut self, wanted: impl Fn(&Snapshot) -> bool) -> Snapshot {
+        loop {
+            let snapshot = self.next().await.unwrap();
+            if wanted(&snapshot) {
+                return snapshot;
+            }
+        }
+    }
+}
+
+/// Nodes by name that are observed to serve a segment.
+pub fn servers(snapshot: &Snapshot, collection: &str, segment: &str) -> BTreeSet<String> {
+    let Some(entry) = snapshot.collection(collection) else { return BTreeSet::new() };
+    let segment = entry.segments.iter().find(|entry| entry.name.as_str() == segment);
+    let copies = segment.into_iter().flat_map(|segment| &segment.copies);
+    let serving = copies.filter(|copy| copy.observed.is_some_and(|state| state.serves()));
+    let name = |id| snapshot.nodes.iter().find(|node| node.id == id).map(|node| node.name.to_string());
+    serving.filter_map(|copy| name(copy.node)).collect()
+}
+
+/// How a node treats its desired state.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    /// It holds at once what it should.
+    Obeys,
+    /// It fails to load anything.
+    Fails,
+    /// It reports nothing but that it lives.
+    Idles,
+}
+
+/// What a node says hello with.
+#[derive(Clone)]
+pub struct Hello {
+    pub name: String,
+    pub incarnation: u64,
+    pub address: String,
+    pub group: String,
+    pub epoch_seen: u64,
+    pub held: BTreeSet<u64>,
+    pub manner: Manner,
+}
+
+impl Hello {
+    pub fn new(name: &str, group: &str) -> Self {
+        Self {
+            name: name.into(),
+            incarnation: 1,
+            address: format!("http://{name}.example:1"),
+            group: group.into(),
+            epoch_seen: 0,
+            held: BTreeSet::new(),
+            manner: Manner::Obeys,
+        }
+    }
+
+    /// Opens a session with the coordinator.
+    pub async fn connect(self, coordinator: &Coordinator) -> Result<Node, Error> {
+        Node::connect(self, coordinator.channel.clone()).await
+    }
+}
+
+/// A node that speaks the session's protocol and holds nothing.
+pub struct Node {
+    pub welcome: node_pb::Welcome,
+    pub desired: watch::Receiver<node_pb::DesiredState>,
+    stopping: tokio::sync::mpsc::Sender<()>,
+    task: JoinHandle<Option<Error>>,
+}
+
+impl Node {
+    async fn connect(hello: Hello, channel: Channel) -> Result<Self, Error> {
+        use node_pb::{open_session_request::Message as Said, open_session_response::Message as Heard};
+        let (say, said) = tokio::sync::mpsc::channel(64);
+        let message = Said::Hello(node_pb::Hello {
+            name: hello.name.clone(),
+            incarnation: hello.incarnation,
+            address: hello.address.clone(),
+            resource_group: hello.group.clone(),
+            epoch_seen: hello.epoch_seen,
+            ..Default::default()
+        });
+        say.send(node_pb::OpenSessionRequest { message: Some(message) }).await.unwrap();
+        let mut client = NodeSessionClient::new(channel);
+        let answer = client.open_session(ReceiverStream::new(said)).await.map_err(|status| error(&status))?;
+        let mut heard = answer.into_inner();
+        let welcome = match heard.next().await.unwrap().map_err(|status| error(&status))?.message {
+            Some(Heard::Welcome(welcome)) => welcome,
+            other => panic!("a session begins with a welcome, not {other:?}"),
+        };
+        let (desired, desired_receiver) = watch::channel(node_pb::DesiredState::default());
+        let (stopping, mut stop) = tokio::sync::mpsc::channel(1);
+        let task = tokio::spawn(async move {
+            let mut held = hello.held.clone();
+            let full = node_pb::Report { full: true, segments: reports(&held, true), ..Default::default() };
+            say.send(node_pb::OpenSessionRequest { message: Some(Said::Report(full)) }).await.ok()?;
+            let mut beat = tokio::time::interval(Duration::from_millis(100));
+            loop {
+                let report = tokio::select! {
+                    _ = beat.tick() => node_pb::Report::default(),
+                    Some(()) = stop.recv() => {
+                        let message = Some(Said::Stopping(node_pb::Stopping {}));
+                        say.send(node_pb::OpenSessionRequest { message }).await.ok()?;
+                        continue;
+                    }
+                    answer = heard.next() => match answer?.map(|answer| answer.message) {
+                        Ok(Some(Heard::Desired(state))) => {
+                            let report = obey(&mut held, &state, hello.manner);
+                            desired.send_replace(state);
+                            report
+                        }
+                        Ok(_) => continue,
+                        Err(status) => return Some(error(&status)),
+                    },
+                };
+                say.send(node_pb::OpenSessionRequest { message: Some(Said::Report(report)) }).await.ok()?;
+            }
+        });
+        Ok(Self { welcome, desired: desired_receiver, stopping, task })
+    }
+
+    /// Numbers of the segments that it should hold.
+    pub fn wanted(&self) -> BTreeSet<u64> {
+        self.desired.borrow().segments.iter().map(|segment| segment.segment_id).collect()
+    }
+
+    /// Waits for a desired state of so many segments.
+    pub async fn wants(&self, count: usize) {
+        until("a desired state", || async { (self.wanted().len() == count).then_some(()) }).await;
+    }
+
+    /// Says that it stops.
+    pub async fn stop(&self) {
+        self.stopping.send(()).await.unwrap();
+    }
+
+    /// Breaks off without a word.
+    pub async fn kill(self) {
+        self.task.abort();
+        let _aborted = self.task.await;
+    }
+
+    /// Why its session ended.
+    pub async fn ended(self) -> Option<Error> {
+        tokio::time::timeout(PATIENCE, self.task).await.unwrap().unwrap()
+    }
+}
+
+fn reports(segments: &BTreeSet<u64>, held: bool) -> Vec<node_pb::SegmentReport> {
+    let state = if held { node_pb::SegmentState::Held } else { node_pb::SegmentState::Failed };
+    let report = |id: &u64| node_pb::SegmentReport {
+        segment_id: *id,
+        state: state.into(),
+        tries: 1,
+        ..Default::default()
+    };
+    segments.iter().map(report).collect()
+}
+
+/// What a node reports when it has read a desired state.
+fn obey(held: &mut BTreeSet<u64>, state: &node_pb::DesiredState, manner: Manner) -> node_pb::Report {
+    let wanted: BTreeSet<u64> = state.segments.iter().map(|segment| segment.segment_id).collect();
+    let new: BTreeSet<u64> = wanted.difference(held).copied().collect();
+    let removed = held.difference(&wanted).copied().collect();
+    let segments = match manner {
+        Manner::Obeys => reports(&new, true),
+        Manner::Fails => reports(&new, false),
+        Manner::Idles => return node_pb::Report::default(),
+    };
+    *held = wanted;
+    node_pb::Report { full: false, segments, removed, desired_version: state.version }
+}

@@ -1,0 +1,153 @@
+//! From a push to a feed that brokers can route by.
+
+mod cluster;
+
+use cluster::*;
+use pointsman_ids::{ErrorCode, feed::LoadState};
+use pointsman_proto::coordinator::v1 as pb;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_walks_from_desired_state_over_reports_to_the_feed() {
+    let cluster = Cluster::new();
+    let coordinator = cluster.active().await;
+    let east = Hello::new("n1", "east").connect(&coordinator).await.unwrap();
+    let west =
+        Hello { manner: Manner::Idles, ..Hello::new("n2", "west") }.connect(&coordinator).await.unwrap();
+    assert!(coordinator.create("t").await.unwrap());
+    coordinator.push("t", vec![cluster.segment("t", "a", 3), cluster.segment("t", "b", 4)]).await.unwrap();
+    let mut watch = coordinator.watch("b1", 0).await.unwrap();
+    assert!(coordinator.load("t", &["east", "west"]).await.unwrap());
+
+    // East alone promotes; west carries nothing, and says so.
+    let serving = watch.until(|s| s.collection("t").is_some_and(|c| c.load == LoadState::Serving)).await;
+    assert_eq!(serving.collection("t").unwrap().segments.len(), 2);
+    assert_eq!(servers(&serving, "t", "a"), ["n1".to_owned()].into());
+    let shown = coordinator.show("t").await.unwrap();
+    let groups: Vec<_> =
+        shown.groups.iter().map(|g| (g.resource_group.as_str(), g.percent, g.ready)).collect();
+    assert_eq!(groups, [("east", 100, true), ("west", 0, false)]);
+    assert_eq!((shown.percent, shown.loaded, shown.serving, shown.rows), (50, false, true, 7));
+    west.wants(2).await;
+    west.kill().await;
+
+    // The node starts anew and obeys: the load ends.
+    let west = Hello { incarnation: 2, ..Hello::new("n2", "west") }.connect(&coordinator).await.unwrap();
+    assert_eq!(coordinator.loaded("t").await.percent, 100);
+    let both = watch.until(|s| servers(s, "t", "b").len() == 2).await;
+    assert!(both.version > serving.version);
+    let desired = west.desired.borrow().segments[0].clone();
+    assert_eq!(
+        (desired.collection.as_str(), desired.object.as_str(), desired.bytes),
+        ("t", "t/a.parquet", 1)
+    );
+    assert_eq!(east.welcome.cluster, "local");
+
+    coordinator.release("t").await;
+    east.wants(0).await;
+    west.wants(0).await;
+    let released = watch.until(|s| s.collection("t").is_some_and(|c| c.load == LoadState::NotLoaded)).await;
+    assert!(released.collection("t").unwrap().segments.is_empty());
+    assert_eq!(coordinator.show("t").await.unwrap_err().code(), ErrorCode::CollectionNotLoaded);
+    coordinator.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_pushed_later_appears_by_promotion_and_what_is_dropped_is_cleared_away() {
+    let cluster = Cluster::new();
+    let coordinator = cluster.active().await;
+    let _node = Hello::new("n1", "east").connect(&coordinator).await.unwrap();
+    coordinator.create("t").await.unwrap();
+    coordinator.load("t", &["east"]).await.unwrap();
+    // Without segments it is served at once: queries get an empty answer.
+    assert!(coordinator.loaded("t").await.serving);
+    coordinator.push("t", vec![cluster.segment("t", "a", 3), cluster.segment("t", "b", 3)]).await.unwrap();
+    let mut watch = coordinator.watch("b1", 0).await.unwrap();
+    watch.until(|s| servers(s, "t", "b").len() == 1).await;
+
+    let names = vec!["a".to_owned()];
+    let request = pb::DropSegmentsRequest { collection: "t".into(), names };
+    assert_eq!(coordinator.catalog().drop_segments(request.clone()).await.unwrap().into_inner().dropped, 1);
+    watch.until(|s| s.collection("t").is_some_and(|c| c.segments.len() == 1)).await;
+    until("the object to go", || async { (!cluster.has_object("t/a.parquet")).then_some(()) }).await;
+    assert!(cluster.has_object("t/b.parquet"));
+    let again = coordinator.catalog().drop_segments(request).await.unwrap_err();
+    assert_eq!(pointsman_proto::error(&again).code(), ErrorCode::SegmentNotFound);
+    coordinator.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_nodes_segments_go_elsewhere_and_its_copies_stay_listed_until_then() {
+    let cluster = Cluster::new();
+    let coordinator = cluster.active().await;
+    let mut nodes = Vec::new();
+    for name in ["n1", "n2", "n3"] {
+        nodes.push(Hello::new(name, "east").connect(&coordinator).await.unwrap());
+    }
+    coordinator.create("t").await.unwrap();
+    let segments = ["a", "b", "c"].map(|name| cluster.segment("t", name, 5)).to_vec();
+    coordinator.push("t", segments).await.unwrap();
+    coordinator.load("t", &["east"]).await.unwrap();
+    coordinator.loaded("t").await;
+    let lost = nodes.remove(0);
+    assert_eq!(lost.wanted().len(), 1);
+    lost.kill().await;
+
+    let mut watch = coordinator.watch("b1", 0).await.unwrap();
+    let mut moved = watch.next().await.unwrap();
+    while ["a", "b", "c"].iter().any(|segment| servers(&moved, "t", segment).contains("n1")) {
+        for segment in ["a", "b", "c"] {
+            assert_eq!(
+                servers(&moved, "t", segment).len(),
+                1,
+                "{segment} is served by somebody all the time"
+            );
+        }
+        moved = watch.next().await.unwrap();
+    }
+    let entry = moved.nodes.iter().find(|node| node.name.as_str() == "n1").unwrap();
+    assert!(entry.lost && entry.enabled);
+    assert_eq!(nodes[0].wanted().len() + nodes[1].wanted().len(), 3);
+    coordinator.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_cannot_load_is_passed_over_and_named() {
+    let cluster = Cluster::new();
+    let coordinator = cluster.active().await;
+    let _bad =
+        Hello { manner: Manner::Fails, ..Hello::new("n1", "east") }.connect(&coordinator).await.unwrap();
+    coordinator.create("t").await.unwrap();
+    coordinator.push("t", vec![cluster.segment("t", "a", 3)]).await.unwrap();
+    coordinator.load("t", &["east"]).await.unwrap();
+    let failed = || async {
+        let load = coordinator.show("t").await.unwrap();
+        load.groups[0].failures.first().cloned()
+    };
+    let failure = until("a failure that is told", failed).await;
+    assert_eq!((failure.node.as_str(), failure.segment.as_str(), failure.tries), ("n1", "a", 1));
+    let _good = Hello::new("n2", "east").connect(&coordinator).await.unwrap();
+    let load = coordinator.loaded("t").await;
+    assert!(load.groups[0].failures.is_empty());
+    coordinator.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopping_node_hands_over_before_it_is_gone() {
+    let cluster = Cluster::new();
+    let coordinator = cluster.active().await;
+    let first = Hello::new("n1", "east").connect(&coordinator).await.unwrap();
+    coordinator.create("t").await.unwrap();
+    coordinator.push("t", vec![cluster.segment("t", "a", 3)]).await.unwrap();
+    coordinator.load("t", &["east"]).await.unwrap();
+    coordinator.loaded("t").await;
+    let second = Hello::new("n2", "east").connect(&coordinator).await.unwrap();
+    first.stop().await;
+    second.wants(1).await;
+    let mut watch = coordinator.watch("b1", 0).await.unwrap();
+    let moved = watch.until(|s| servers(s, "t", "a") == ["n2".to_owned()].into()).await;
+    assert!(!moved.nodes[0].enabled);
+    first.kill().await;
+    let gone = || async { coordinator.node("n1").await.filter(|node| node.state() == pb::NodeState::Gone) };
+    until("a node that is gone", gone).await;
+    coordinator.stop().await.unwrap();
+}
