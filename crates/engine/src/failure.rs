@@ -52,8 +52,6 @@ pub enum QueryError {
         node: Option<Url>,
         /// All that it lacks.
         segments: Vec<SegmentPath>,
-        /// What happened.
-        message: String,
     },
     /// A node failed in its own work: an I/O error, no memory, a broken invariant.
     NodeFailed {
@@ -101,7 +99,7 @@ impl fmt::Display for QueryError {
                 write!(f, "{nodes} could not be reached or broke off: {message}")
             }
             Self::Interrupted { node, message } => write!(f, "a call to {node} was cut off: {message}"),
-            Self::NotLoaded { node, segments, .. } => {
+            Self::NotLoaded { node, segments } => {
                 at(f, node.as_ref())?;
                 f.write_str("does not hold")?;
                 segments.iter().enumerate().try_for_each(|(at, segment)| {
@@ -175,7 +173,7 @@ pub(crate) fn classify(error: &DataFusionError) -> QueryError {
 fn answered(node: Option<Url>, root: &DataFusionError, message: String) -> QueryError {
     let segments = missing(&message);
     if !segments.is_empty() {
-        return QueryError::NotLoaded { node, segments, message };
+        return QueryError::NotLoaded { node, segments };
     }
     if message.contains(TOO_DEEP) {
         return QueryError::Query(refuse("an expression is nested too deeply to be sent to nodes"));
@@ -355,7 +353,7 @@ mod tests {
             store: "seg",
             source: format!("{NOT_LOADED}7/orders/part-0,9/orders/part-1 (routing is ahead)").into(),
         }));
-        let QueryError::NotLoaded { node, segments, .. } = classify(&tagged(AT, 4, wrapped)) else {
+        let QueryError::NotLoaded { node, segments } = classify(&tagged(AT, 4, wrapped)) else {
             panic!()
         };
         assert_eq!(node, Some(url(4)));

@@ -58,7 +58,7 @@ struct Chosen {
 #[derive(Clone, Debug)]
 pub(crate) struct Assignment {
     pub(crate) slots: Vec<Url>,
-    segments: BTreeMap<SegmentId, usize>,
+    pub(crate) segments: BTreeMap<SegmentId, usize>,
 }
 
 impl Scans {

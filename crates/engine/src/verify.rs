@@ -150,3 +150,91 @@ pub(crate) fn check_task(plan: &Arc<dyn ExecutionPlan>) -> Result<BTreeSet<Segme
 fn internal(why: &str) -> Error {
     Error::new(ErrorCode::ServiceInternal, format!("the plan was refused: {why}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use datafusion::{
+        arrow::datatypes::{DataType, Field, Schema},
+        datasource::{
+            listing::PartitionedFile,
+            physical_plan::{FileScanConfigBuilder, ParquetSource},
+        },
+        execution::object_store::ObjectStoreUrl,
+        physical_plan::coalesce_partitions::CoalescePartitionsExec,
+    };
+    use datafusion_distributed::NetworkCoalesceExec;
+    use pointsman_ids::SegmentId;
+
+    use super::*;
+
+    fn scan(store: &str, segments: &[u64]) -> Arc<dyn ExecutionPlan> {
+        let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, true)]));
+        let url = ObjectStoreUrl::parse(store).expect("a store");
+        let files = segments.iter().map(|id| PartitionedFile::new(format!("{id}/c/s"), 1)).collect();
+        let config = FileScanConfigBuilder::new(url, Arc::new(ParquetSource::new(schema)))
+            .with_file_group(FileGroup::new(files))
+            .build();
+        DataSourceExec::from_data_source(config)
+    }
+
+    /// Segment 1 belongs to slot 0, segments 2 and 3 to slot 1.
+    fn assignment() -> Assignment {
+        let slots = ["http://127.0.0.1:1", "http://127.0.0.1:2"].map(|url| url.parse().expect("a URL"));
+        let segments = BTreeMap::from([(SegmentId(1), 0), (SegmentId(2), 1), (SegmentId(3), 1)]);
+        Assignment { slots: slots.into(), segments }
+    }
+
+    fn pinned(original: &[u64], tasks: [&[u64]; 2]) -> Arc<dyn ExecutionPlan> {
+        let variants = tasks.map(|segments| scan("seg://local", segments));
+        Arc::new(DistributedLeafExec::try_new(scan("seg://local", original), variants).expect("a scan"))
+    }
+
+    fn staged(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Arc<dyn ExecutionPlan> {
+        let below = Arc::new(NetworkCoalesceExec::try_new(plan, tasks, 1).expect("a stage"));
+        Arc::new(DistributedExec::new(Arc::new(CoalescePartitionsExec::new(below))))
+    }
+
+    fn refused(plan: &Arc<dyn ExecutionPlan>) -> String {
+        check_plan(plan, &assignment()).expect_err("must be refused").message().to_owned()
+    }
+
+    #[test]
+    fn a_scan_with_a_task_per_slot_and_its_own_files_may_run() {
+        let plan = staged(pinned(&[1, 2, 3], [&[1], &[2, 3]]), 2);
+        assert_eq!(check_plan(&plan, &assignment()), Ok(1));
+    }
+
+    #[test]
+    fn scans_in_the_wrong_place_are_refused() {
+        let right = || pinned(&[1, 2, 3], [&[1], &[2, 3]]);
+        assert!(refused(&right()).contains("stage of 1 tasks"), "in the broker");
+        assert!(refused(&staged(right(), 1)).contains("stage of 1 tasks"), "in a single task");
+        assert!(refused(&staged(right(), 3)).contains("stage of 3 tasks"), "in too many tasks");
+    }
+
+    #[test]
+    fn scans_of_the_wrong_files_are_refused() {
+        assert!(refused(&staged(pinned(&[1, 2], [&[2], &[1]]), 2)).contains("task 0 scans"), "on the wrong node");
+        assert!(refused(&staged(pinned(&[1, 2, 3], [&[1], &[2]]), 2)).contains("leaves out"), "one is missing");
+        assert!(refused(&staged(pinned(&[1, 2], [&[1], &[2, 2]]), 2)).contains("task 1 scans"), "one stands twice");
+        assert!(refused(&staged(pinned(&[1, 9], [&[1, 9], &[]]), 2)).contains("routed to nobody"), "one is unknown");
+    }
+
+    #[test]
+    fn plans_that_read_anything_else_are_refused() {
+        for plan in [scan("seg://local", &[1]), scan("file://", &[1])] {
+            assert!(refused(&plan).contains("no segment"), "unpinned in the broker");
+            assert!(refused(&staged(plan, 2)).contains("no segment"), "unpinned on nodes");
+        }
+    }
+
+    #[test]
+    fn a_node_runs_scans_of_segments_only() {
+        let found = check_task(&scan("seg://local", &[3, 1])).expect("segments");
+        assert_eq!(found.iter().map(|path| path.id).collect::<Vec<_>>(), [SegmentId(1), SegmentId(3)]);
+        assert!(check_task(&scan("file://", &[1])).is_err());
+        assert!(check_task(&scan("http://127.0.0.1:1", &[1])).is_err());
+    }
+}

@@ -48,7 +48,7 @@ async fn a_node_names_all_segments_that_it_lacks() {
     node.store.forget(third);
     let error = cluster.run(SCAN).await.expect_err("segments are missing");
     assert_eq!(error.code(), ErrorCode::SegmentNotLoaded);
-    let QueryError::NotLoaded { node: culprit, segments, .. } = error else { panic!("{error}") };
+    let QueryError::NotLoaded { node: culprit, segments } = error else { panic!("{error}") };
     assert_eq!(culprit, Some(node.url.clone()));
     assert_eq!(segments.iter().map(|segment| segment.id).collect::<Vec<_>>(), [first, third]);
     assert_eq!(segments[0].collection, "lineitem");
