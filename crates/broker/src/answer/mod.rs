@@ -46,6 +46,9 @@ pub(crate) struct Answer {
     pub(crate) num_entries_scanned_in_filter: u64,
     /// Always 0: the engine does not count by entry.
     pub(crate) num_entries_scanned_post_filter: u64,
+    /// Always false: the engine has no limit on groups that it would cut a result at. Clients take its absence for
+    /// doubt.
+    pub(crate) num_groups_limit_reached: bool,
     /// Milliseconds from the request's arrival to the answer.
     pub(crate) time_used_ms: u64,
     /// Milliseconds from the first rows to the last.
@@ -100,6 +103,7 @@ mod tests {
             "numSegmentsPrunedByBroker": 0,
             "numDocsScanned": 0, "totalDocs": 0,
             "numEntriesScannedInFilter": 0, "numEntriesScannedPostFilter": 0,
+            "numGroupsLimitReached": false,
             "timeUsedMs": 0, "brokerReduceTimeMs": 0, "numRowsResultSet": 0,
             "requestId": "7", "clientRequestId": null, "brokerId": "b",
             "tablesQueried": [], "pools": [], "traceInfo": {},

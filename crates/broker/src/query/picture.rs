@@ -69,17 +69,21 @@ impl<'a> Picture<'a> {
     /// Fills in the figures and the coverage of an answer for which all nodes that were asked gave their rows. The
     /// engine does not count segments with matching rows: it could be all of them.
     pub(super) fn fill_answered(&self, answer: &mut Answer, failed: &BTreeSet<NodeKey>) -> Option<Error> {
-        let nodes = self.nodes().len() as u64;
-        let mut coverage = self.coverage(failed);
-        coverage.nodes_answered = nodes;
+        let mut coverage = self.asked(answer, failed);
+        coverage.nodes_answered = coverage.nodes_asked;
         for scan in self.scans {
             coverage.add_answered(scan.parts.iter().map(|part| part.segments.len() as u64).sum());
             coverage.segments_fail_open += scan.fail_open.len() as u64;
         }
-        answer.num_servers_responded = nodes;
+        answer.num_servers_responded = coverage.nodes_answered;
         answer.num_segments_processed = coverage.segments_answered();
         answer.num_segments_matched = coverage.segments_answered();
-        self.fill(answer, &coverage)
+        fill(answer, &coverage)
+    }
+
+    /// Fills in the figures and the coverage of an answer for which nobody was asked.
+    pub(super) fn fill_refused(&self, answer: &mut Answer, failed: &BTreeSet<NodeKey>) -> Option<Error> {
+        fill(answer, &self.coverage(failed))
     }
 
     /// Fills in the figures and the coverage of an answer without rows: what was asked is unavailable, for this cause.
@@ -89,7 +93,7 @@ impl<'a> Picture<'a> {
         failed: &BTreeSet<NodeKey>,
         cause: UnavailableCause,
     ) -> Option<Error> {
-        let mut coverage = self.coverage(failed);
+        let mut coverage = self.asked(answer, failed);
         for scan in self.scans {
             for part in &scan.parts {
                 let nodes = std::slice::from_ref(&part.node);
@@ -98,13 +102,24 @@ impl<'a> Picture<'a> {
                     .for_each(|at| coverage.add_unavailable(|| unavailable(scan, *at, cause, nodes)));
             }
         }
-        self.fill(answer, &coverage)
+        fill(answer, &coverage)
     }
 
-    /// What holds with and without rows.
+    /// What holds once nodes were asked, whether or not they answered.
+    fn asked(&self, answer: &mut Answer, failed: &BTreeSet<NodeKey>) -> Coverage {
+        let mut coverage = self.coverage(failed);
+        let parts = self.scans.iter().flat_map(|scan| &scan.parts);
+        coverage.nodes_asked = self.nodes().len() as u64;
+        answer.num_servers_queried = coverage.nodes_asked;
+        answer.num_segments_queried = parts.map(|part| part.segments.len() as u64).sum();
+        answer.total_docs = self.total_rows;
+        answer.pools = self.pools.iter().copied().collect();
+        coverage
+    }
+
+    /// What holds before anybody is asked.
     fn coverage(&self, failed: &BTreeSet<NodeKey>) -> Coverage {
         let mut coverage = Coverage::default();
-        coverage.nodes_asked = self.nodes().len() as u64;
         coverage.nodes_failed = failed.len() as u64;
         coverage.routing_age.extend(self.age.map(|age| (self.cluster.clone(), age)));
         for scan in self.scans {
@@ -119,19 +134,14 @@ impl<'a> Picture<'a> {
         }
         coverage
     }
+}
 
-    /// Returns the error that names the segments which are missing.
-    fn fill(&self, answer: &mut Answer, coverage: &Coverage) -> Option<Error> {
-        let parts = self.scans.iter().flat_map(|scan| &scan.parts);
-        answer.partial_result |= coverage.is_partial();
-        answer.num_servers_queried = coverage.nodes_asked;
-        answer.num_segments_queried = parts.map(|part| part.segments.len() as u64).sum();
-        answer.num_segments_pruned_by_broker = coverage.left_out(LeftOut::Pruned);
-        answer.total_docs = self.total_rows;
-        answer.pools = self.pools.iter().copied().collect();
-        answer.coverage = CoverageBody::from(coverage);
-        coverage.unavailable_message().map(|message| Error::new(ErrorCode::SegmentsUnavailable, message))
-    }
+/// Puts the coverage into the answer, and returns the error that names the segments which are missing.
+fn fill(answer: &mut Answer, coverage: &Coverage) -> Option<Error> {
+    answer.partial_result |= coverage.is_partial();
+    answer.num_segments_pruned_by_broker = coverage.left_out(LeftOut::Pruned);
+    answer.coverage = CoverageBody::from(coverage);
+    coverage.unavailable_message().map(|message| Error::new(ErrorCode::SegmentsUnavailable, message))
 }
 
 fn unavailable(

@@ -7,7 +7,8 @@ use pointsman_engine::{PlannedQuery, QueryError, Statement};
 use pointsman_ids::{Error, ErrorCode, Result, UnavailableCause};
 use pointsman_routing::{RequestIds, RoutingView};
 use pointsman_scatter::{Attempts, Decision, Limits};
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::{
     answer::{Answer, Exceptions, ResultTable},
@@ -75,15 +76,16 @@ impl<'a> Running<'a> {
     /// One attempt with one view, from planning to the last row.
     async fn attempt(&mut self) -> Result<Ended> {
         let view = self.queries.routing.view();
+        let began = Instant::now();
         let planned = self.plan(&view).await?;
+        let planning = began.elapsed();
         let picture = Picture::new(&planned, &view, self.queries.routing.feed().age);
         if picture.is_nobody_to_ask() {
             metrics::no_node_found();
         }
         if picture.is_nobody_to_ask() || (picture.is_partial() && !self.request.options.allow_partial) {
             picture.causes().into_iter().for_each(metrics::partial_answer);
-            let answer = self.unanswered(&picture, UnavailableCause::NotLoaded, Exceptions::default());
-            return Ok(Ended::Answer(Box::new(answer)));
+            return Ok(Ended::Answer(Box::new(self.refused(&picture))));
         }
         let limits = collect::Limits::from(&self.queries.settings);
         let rows = async { collect(planned.execute()?, limits).await };
@@ -92,6 +94,9 @@ impl<'a> Running<'a> {
             Ok(Err(error)) => return self.broken(&view, &picture, error),
             Err(_) => self.silent(&planned, &picture),
         };
+        let trace_info =
+            if self.request.trace { self.trace(&planned, planning, began) } else { BTreeMap::new() };
+        let answer = Answer { trace_info, ..answer };
         Ok(Ended::Answer(Box::new(answer)))
     }
 
@@ -120,22 +125,19 @@ impl<'a> Running<'a> {
             picture.causes().into_iter().for_each(metrics::partial_answer);
         }
         self.blame(picture, &mut exceptions);
+        answer.broker_reduce_time_ms =
+            rows.first_at.map(|at| crate::millis(at.elapsed())).unwrap_or_default();
         if let Some(cut) = rows.cut {
             self.cut(&mut answer, &mut exceptions, cut);
         } else {
             let scanned = planned.scanned_rows(FIGURES_PATIENCE.min(self.remaining())).await;
             answer.num_docs_scanned = scanned.unwrap_or_default();
         }
-        answer.broker_reduce_time_ms =
-            rows.first_at.map(|at| crate::millis(at.elapsed())).unwrap_or_default();
         if exceptions.is_empty() || self.request.options.allow_partial {
             answer.result_table = ResultTable::new(planned.schema(), rows.batches);
             answer.num_rows_result_set = answer.result_table.as_ref().map_or(0, |table| table.rows() as u64);
         }
         answer.exceptions = exceptions.into_list();
-        if self.request.trace {
-            answer.trace_info = self.trace(planned);
-        }
         answer
     }
 
@@ -201,6 +203,16 @@ impl<'a> Running<'a> {
         tracing::debug!(query = self.id, message = broken.error.message(), "nodes failed because");
     }
 
+    /// The answer when nobody is asked, though segments are missing.
+    fn refused(&self, picture: &Picture<'_>) -> Answer {
+        let mut answer = self.blank();
+        let missing = picture.fill_refused(&mut answer, self.attempts.failed_nodes());
+        let mut exceptions = missing.as_ref().map(Exceptions::from).unwrap_or_default();
+        self.blame(picture, &mut exceptions);
+        answer.exceptions = exceptions.into_list();
+        answer
+    }
+
     /// An answer without rows: what was asked of nodes is missing, for this cause.
     fn unanswered(
         &self,
@@ -228,9 +240,17 @@ impl<'a> Running<'a> {
         Answer { tables_queried: self.statement.collections().iter().cloned().collect(), ..Answer::default() }
     }
 
-    fn trace(&self, planned: &PlannedQuery) -> BTreeMap<&'static str, serde_json::Value> {
+    /// How the last attempt went.
+    fn trace(
+        &self,
+        planned: &PlannedQuery,
+        planning: Duration,
+        began: Instant,
+    ) -> BTreeMap<&'static str, Value> {
         BTreeMap::from([
             ("attempts", json!(self.attempts.number())),
+            ("planning_us", json!(planning.as_micros())),
+            ("attempt_us", json!(began.elapsed().as_micros())),
             ("stages", json!(planned.stages())),
             ("workers", planned.nodes().iter().map(|url| json!(url.as_str())).collect()),
         ])

@@ -133,8 +133,11 @@ async fn without_a_copy_left_the_answer_is_partial_and_says_so() {
     let refused = cluster.sql("SET allow_partial = false; SELECT count(*) FROM t").await;
     assert_eq!(codes(&refused), [305]);
     assert!(refused.get("resultTable").is_none());
-    // The segments that are there are not asked either, so nobody answered.
-    assert_eq!(refused["numServersResponded"], json!(0));
+    // The segments that are there are not asked for either.
+    assert_eq!(
+        (&refused["numServersQueried"], &refused["coverage"]["segments_asked"]),
+        (&json!(0), &json!(2))
+    );
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! A whole broker in this process, fed by a feed of our own, over real workers with real Parquet files.
 
+#![expect(clippy::unwrap_used, reason = "tests end by panicking")]
+
 mod answers;
 mod cluster;
 mod failures;
