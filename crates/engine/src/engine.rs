@@ -44,11 +44,14 @@ use crate::{
 /// Stack of threads that plan. Committed by the system only as far as it is used.
 const PLANNER_STACK: usize = 64 << 20;
 
+/// Fewest threads that plan. More than cores, so that statements which use up their deadline do not hold up others.
+const PLANNERS: usize = 4;
+
 /// Upper bound on tasks per stage; the slots of a query are what counts.
 const MAX_TASKS: usize = 1 << 16;
 
 /// Consumers that an error about memory names.
-const NAMED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(5).unwrap();
+const NAMED_CONSUMERS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(4);
 
 /// What the engine may use in the broker.
 #[derive(Clone, Debug)]
@@ -116,6 +119,7 @@ impl Engine {
             .map_err(|error| internal("setting up sessions", &error))?;
         let planners = tokio::runtime::Builder::new_multi_thread()
             .thread_name("sql-planner")
+            .worker_threads(PLANNERS.max(2 * default_partitions()))
             .thread_stack_size(PLANNER_STACK)
             .enable_time()
             .build()

@@ -5,6 +5,8 @@
 //! that a hop leaves: the tags and the names of missing segments, which this crate writes, and two constants of the
 //! engine below.
 
+mod tag;
+
 use std::{error::Error as StdError, fmt};
 
 use arrow::error::ArrowError;
@@ -12,14 +14,10 @@ use datafusion::common::DataFusionError;
 use pointsman_ids::{Error, ErrorCode};
 use url::Url;
 
+pub(crate) use self::tag::{AT, INTERRUPTED, UNREACHABLE, is_tagged};
+use self::tag::{Kind, Tag};
 use crate::{limits::refuse, location::SegmentPath};
 
-/// Tag of an error that a connection made: the peer could not be reached, or broke off.
-pub(crate) const UNREACHABLE: &str = "unreachable=";
-/// Tag of an error of one call on a connection that stands.
-pub(crate) const INTERRUPTED: &str = "interrupted=";
-/// Tag of an error that the peer answered with.
-pub(crate) const AT: &str = "at=";
 /// Stands before the paths of segments that a node does not hold, separated by commas.
 pub(crate) const NOT_LOADED: &str = "segment_not_loaded=";
 
@@ -142,11 +140,6 @@ pub(crate) fn carry(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
-/// Whether a tag is on the error already.
-pub(crate) fn is_tagged(error: &DataFusionError) -> bool {
-    Tag::default().follow(error).0.url.is_some()
-}
-
 /// Classifies an error that came up while a query ran.
 pub(crate) fn classify(error: &DataFusionError) -> QueryError {
     if let DataFusionError::Collection(errors) = error {
@@ -259,57 +252,6 @@ fn gravest(errors: Vec<QueryError>) -> QueryError {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Kind {
-    #[default]
-    None,
-    Unreachable,
-    Interrupted,
-    At,
-}
-
-/// The innermost tag on an error.
-#[derive(Debug, Default)]
-struct Tag {
-    kind: Kind,
-    url: Option<Url>,
-}
-
-impl Tag {
-    /// Goes down to the root; what is further in wins.
-    fn follow(mut self, error: &DataFusionError) -> (Self, &DataFusionError) {
-        match error {
-            DataFusionError::Context(text, inner) => {
-                self.read(text);
-                self.follow(inner)
-            }
-            DataFusionError::Diagnostic(_, inner) => self.follow(inner),
-            DataFusionError::Shared(inner) => self.follow(inner),
-            DataFusionError::ArrowError(arrow, _) => match &**arrow {
-                ArrowError::ExternalError(inner) => match inner.downcast_ref::<DataFusionError>() {
-                    Some(inner) => self.follow(inner),
-                    None => (self, error),
-                },
-                _ => (self, error),
-            },
-            DataFusionError::External(inner) => match inner.downcast_ref::<DataFusionError>() {
-                Some(inner) => self.follow(inner),
-                None => (self, error),
-            },
-            _ => (self, error),
-        }
-    }
-
-    fn read(&mut self, text: &str) {
-        let kinds = [(UNREACHABLE, Kind::Unreachable), (INTERRUPTED, Kind::Interrupted), (AT, Kind::At)];
-        for (word, kind) in kinds {
-            if let Some(url) = text.strip_prefix(word).and_then(|url| Url::parse(url).ok()) {
-                (self.kind, self.url) = (kind, Some(url));
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -353,9 +295,7 @@ mod tests {
             store: "seg",
             source: format!("{NOT_LOADED}7/orders/part-0,9/orders/part-1 (routing is ahead)").into(),
         }));
-        let QueryError::NotLoaded { node, segments } = classify(&tagged(AT, 4, wrapped)) else {
-            panic!()
-        };
+        let QueryError::NotLoaded { node, segments } = classify(&tagged(AT, 4, wrapped)) else { panic!() };
         assert_eq!(node, Some(url(4)));
         assert_eq!(
             segments.iter().map(|segment| segment.id).collect::<Vec<_>>(),

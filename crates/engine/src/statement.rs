@@ -6,6 +6,7 @@ use datafusion::{
     common::TableReference,
     sql::{
         parser::{DFParserBuilder, ExplainStatement, Statement as Parsed},
+        planner::IdentNormalizer,
         resolve::resolve_table_references,
         sqlparser::{
             ast::{Expr, ObjectName, Query, Select, SetExpr, Statement as Ast, TableFactor, Visit, Visitor},
@@ -184,7 +185,7 @@ impl Inspector {
             && let Some(name) = show_options.show_in.as_ref().and_then(|show_in| show_in.parent_name.as_ref())
             && let Some(last) = name.0.last().and_then(|part| part.as_ident())
         {
-            self.collections.insert(last.value.clone());
+            self.collections.insert(IdentNormalizer::new(true).normalize(last.clone()));
         }
         ast.visit(self)
     }

@@ -216,10 +216,22 @@ mod tests {
 
     #[test]
     fn scans_of_the_wrong_files_are_refused() {
-        assert!(refused(&staged(pinned(&[1, 2], [&[2], &[1]]), 2)).contains("task 0 scans"), "on the wrong node");
-        assert!(refused(&staged(pinned(&[1, 2, 3], [&[1], &[2]]), 2)).contains("leaves out"), "one is missing");
-        assert!(refused(&staged(pinned(&[1, 2], [&[1], &[2, 2]]), 2)).contains("task 1 scans"), "one stands twice");
-        assert!(refused(&staged(pinned(&[1, 9], [&[1, 9], &[]]), 2)).contains("routed to nobody"), "one is unknown");
+        assert!(
+            refused(&staged(pinned(&[1, 2], [&[2], &[1]]), 2)).contains("task 0 scans"),
+            "on the wrong node"
+        );
+        assert!(
+            refused(&staged(pinned(&[1, 2, 3], [&[1], &[2]]), 2)).contains("leaves out"),
+            "one is missing"
+        );
+        assert!(
+            refused(&staged(pinned(&[1, 2], [&[1], &[2, 2]]), 2)).contains("task 1 scans"),
+            "one stands twice"
+        );
+        assert!(
+            refused(&staged(pinned(&[1, 9], [&[1, 9], &[]]), 2)).contains("routed to nobody"),
+            "one is unknown"
+        );
     }
 
     #[test]

@@ -98,3 +98,47 @@ fn write(
     writer.close()?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn convert(text: &str, wanted: Option<&[Column]>) -> Result<Inspection> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (csv, parquet) = (folder.path().join("t.csv"), folder.path().join("t.parquet"));
+        std::fs::write(&csv, text).expect("written");
+        csv_to_parquet(&csv, &parquet, wanted)
+    }
+
+    fn column(name: &str, data_type: &str) -> Column {
+        Column { name: name.into(), data_type: data_type.into(), nullable: true }
+    }
+
+    #[test]
+    fn types_are_inferred() {
+        let found = convert("n,x,t,d\n1,1.5,a,2024-02-29\n,,,\n", None).expect("a file");
+        let types: Vec<_> = found.columns.iter().map(|column| column.data_type.as_str()).collect();
+        assert_eq!(types, ["Int64", "Float64", "Utf8", "Date32"]);
+        assert_eq!((found.rows, found.statistics["n"].nulls), (2, Some(1)));
+    }
+
+    #[test]
+    fn wanted_types_win_and_order_is_the_headers() {
+        let wanted = [column("a", "Utf8"), column("b", "Decimal128(10, 2)")];
+        let found = convert("b,a\n1.25,7\n", Some(&wanted)).expect("a file");
+        assert_eq!(found.columns, [column("b", "Decimal128(10, 2)"), column("a", "Utf8")]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let refused =
+            |text: &str, wanted: &[Column]| convert(text, Some(wanted)).expect_err(text).message().to_owned();
+        assert!(refused("a\n1\n", &[column("b", "Int64")]).contains("column 'b'"));
+        let message = refused("a\n1\nx\n", &[column("a", "Int64")]);
+        assert!(
+            message.contains("t.csv") && message.contains("'x'") && message.contains("Int64"),
+            "{message}"
+        );
+        assert!(convert("", None).is_err());
+    }
+}

@@ -80,6 +80,28 @@ async fn a_node_that_was_never_reached_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_takes_connections_and_says_nothing_is_named() {
+    let mut cluster = Cluster::tpch(3, 2);
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = Url::parse(&format!("http://{}", silent.local_addr().expect("an address"))).expect("a URL");
+    let mute = tokio::spawn(async move {
+        let mut kept = vec![];
+        while let Ok(connection) = silent.accept().await {
+            kept.push(connection);
+        }
+    });
+    cluster.router.nodes[1].1 = url.clone();
+    let begun = Instant::now();
+    for sql in [SCAN, pointsman_engine::tpch::query(5).expect("a query")] {
+        let error = cluster.run(sql).await.expect_err("a node says nothing");
+        let QueryError::Unreachable { nodes, .. } = error else { panic!("{error}") };
+        assert_eq!(nodes, [url.clone()]);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    mute.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_dies_under_a_query_is_named() {
     let mut cluster = Cluster::tpch(2, 1);
     let planned =
