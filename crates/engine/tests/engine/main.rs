@@ -6,5 +6,6 @@ mod data;
 mod failures;
 mod pinning;
 mod pruning;
+mod shapes;
 mod statements;
 mod tpch;

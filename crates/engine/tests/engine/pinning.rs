@@ -4,33 +4,7 @@ use std::collections::BTreeSet;
 
 use pointsman_ids::ErrorCode;
 
-use crate::{cluster::Cluster, compare};
-
-/// Plans that would scan in the wrong place without care: one partition, one task, unions, single-task neighbours.
-const SHAPES: [&str; 22] = [
-    "SELECT * FROM nation",
-    "SELECT count(*) FROM lineitem",
-    "SELECT min(l_orderkey), max(l_shipdate) FROM lineitem",
-    "SELECT * FROM region UNION ALL SELECT * FROM region",
-    "SELECT n_name FROM nation UNION ALL SELECT s_name FROM supplier",
-    "SELECT n_nationkey FROM nation UNION ALL VALUES (1), (2)",
-    "SELECT n_nationkey FROM nation UNION ALL SELECT 1",
-    "SELECT count(*) FROM nation FULL OUTER JOIN region ON n_regionkey > r_regionkey",
-    "SELECT count(*) FROM nation FULL OUTER JOIN region ON n_regionkey = r_regionkey",
-    "SELECT count(*) FROM nation, region",
-    "SELECT n_name FROM nation WHERE n_regionkey NOT IN (SELECT r_regionkey FROM region WHERE r_name LIKE 'A%')",
-    "SELECT n_name FROM nation EXCEPT SELECT n_name FROM nation WHERE n_regionkey = 1",
-    "SELECT n_name FROM nation INTERSECT SELECT n_name FROM nation WHERE n_regionkey < 3",
-    "SELECT o_orderkey FROM orders ORDER BY o_totalprice DESC, o_orderkey LIMIT 7",
-    "SELECT o_orderpriority, count(DISTINCT o_custkey) FROM orders GROUP BY o_orderpriority",
-    "SELECT o_orderpriority, o_orderstatus, count(*) FROM orders GROUP BY ROLLUP (o_orderpriority, o_orderstatus)",
-    "SELECT s_nationkey, rank() OVER (PARTITION BY s_nationkey ORDER BY s_acctbal) FROM supplier",
-    "SELECT s_suppkey FROM supplier LEFT JOIN nation ON s_nationkey = n_nationkey AND n_name = 'FRANCE'",
-    "SELECT (SELECT max(r_regionkey) FROM region), n_name FROM nation",
-    "SELECT stddev(l_quantity), avg(l_discount) FROM lineitem",
-    "SELECT n_name, v.x FROM nation JOIN (VALUES (1, 'a'), (2, 'b')) AS v(k, x) ON n_nationkey = v.k",
-    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5) SELECT sum(i) FROM n",
-];
+use crate::{cluster::Cluster, compare, shapes::SHAPES};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_shape_of_plan_scans_on_nodes_and_is_right() {
@@ -48,6 +22,25 @@ async fn every_shape_works_with_one_node_too() {
     for sql in SHAPES {
         compare::same(&cluster, &plain, sql).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queries_run_side_by_side() {
+    let cluster = Cluster::tpch(3, 2);
+    let plain = compare::plain(&cluster).await;
+    let answers = (0..48).map(|n| compare::same(&cluster, &plain, SHAPES[n % SHAPES.len()]));
+    futures::future::join_all(answers).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_about_tables_join_collections_or_are_refused_clearly() {
+    let cluster = Cluster::tpch(3, 2);
+    let sql = "SELECT count(*) FROM region, information_schema.tables WHERE table_schema = 'public'";
+    assert_eq!(compare::rows(&cluster.run(sql).await.expect("rows")), ["40"]);
+    let sql = "SELECT table_name FROM information_schema.tables JOIN region ON table_name = lower(r_name)";
+    let refused = cluster.run(sql).await.expect_err("it cannot be sent to nodes");
+    assert_eq!(refused.code(), ErrorCode::SqlInvalid);
+    assert!(refused.to_string().contains("information_schema"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
