@@ -35,8 +35,8 @@ impl Tenure {
     async fn clear_away(&self) -> Result<usize, Error> {
         let pen = self.begin_write().await?;
         let garbage = self.state().garbage();
-        let deletions = stream::iter(garbage.iter().filter_map(|(_, object)| object.clone()));
-        let deleted = deletions.map(|object| async move { self.objects().delete(&object).await });
+        let objects: Vec<String> = garbage.iter().filter_map(|(_, object)| object.clone()).collect();
+        let deleted = stream::iter(objects).map(async |object| self.objects().delete(&object).await);
         let results: Vec<Result<(), Error>> = deleted.buffer_unordered(AT_ONCE).collect().await;
         results.into_iter().collect::<Result<Vec<()>, Error>>()?;
         let ids: Vec<SegmentId> = garbage.into_iter().map(|(id, _)| id).collect();

@@ -1,10 +1,10 @@
 //! The reconciler: looks at everything, decides, and brings about the difference. Level-triggered: a wake-up says
 //! "look again" and nothing else.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use pointsman_clock::{MonoTime, WallTime};
-use pointsman_ids::{ClusterName, CollectionId, Error};
+use pointsman_ids::{ClusterName, CollectionId, Error, ReplicaId};
 use pointsman_query_coord::{
     LoadRecord, Replica, Target, collection_percent, finished_replicas, next_target, place, plan_leads,
     promotable, replica_nodes,
@@ -141,9 +141,7 @@ impl State {
         let stores = &self.stores;
         let mut writes = Writes::default();
         for collection in stores.loads.keys().copied() {
-            let replicas: Vec<Replica> = stores.replicas_of(collection).cloned().collect();
-            writes.replicas.extend(replica_nodes(stores, collection, &replicas));
-            writes.replicas.extend(self.finished(collection, &writes.replicas));
+            writes.replicas.extend(self.changed_replicas(collection));
             let next = stores.next.get(&collection).filter(|_| promotable(stores, collection));
             writes.promotions.extend(next.cloned());
             writes.loads.extend(collection_percent(stores, collection, wall));
@@ -151,11 +149,22 @@ impl State {
         writes
     }
 
-    /// Replicas that have finished and are not being written for another reason; those follow in the next round.
-    fn finished(&self, collection: CollectionId, writing: &[Replica]) -> Vec<Replica> {
-        let mut finished = finished_replicas(&self.stores, collection);
-        finished.retain(|replica| writing.iter().all(|other| other.id != replica.id));
-        finished
+    /// Replicas whose nodes change, that finished, or that queries may not use yet: nothing waits for its group here, so
+    /// each is visible from the start.
+    fn changed_replicas(&self, collection: CollectionId) -> Vec<Replica> {
+        let stores = &self.stores;
+        let present: Vec<Replica> = stores.replicas_of(collection).cloned().collect();
+        let mut planned: BTreeMap<ReplicaId, Replica> = present.iter().map(|r| (r.id, r.clone())).collect();
+        planned.extend(
+            replica_nodes(stores, collection, &present).into_iter().map(|replica| (replica.id, replica)),
+        );
+        for replica in finished_replicas(stores, collection) {
+            if let Some(planned) = planned.get_mut(&replica.id) {
+                planned.finished = true;
+            }
+        }
+        planned.values_mut().for_each(|replica| replica.query_visible = true);
+        planned.into_values().filter(|replica| stores.replicas.get(&replica.id) != Some(replica)).collect()
     }
 
     fn log_promotion(&self, target: &Target) {

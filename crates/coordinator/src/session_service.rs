@@ -98,12 +98,14 @@ async fn drive(
     let retired = session.retired.clone();
     let mut desired = session.desired.clone();
     let ended = tokio::select! {
-        ended = read(&tenure, &mut session, incoming) => ended,
-        () = write(&tenure, &mut desired, &answers) => None,
+        // Reasons first: a session that is retired loses its desired state too.
+        biased;
         () = retired.cancelled() => Some(Error::new(ErrorCode::ServiceUnavailable, "a newer session took its place")),
         () = tenure.over.cancelled() => {
             Some(Error::new(ErrorCode::ServiceNotReady, "this coordinator is not active any more"))
         }
+        ended = read(&tenure, &mut session, incoming) => ended,
+        () = write(&tenure, &mut desired, &answers) => None,
     };
     tenure.close_session(&session);
     if let Some(error) = ended {

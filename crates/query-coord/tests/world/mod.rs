@@ -10,7 +10,7 @@ use pointsman_ids::{
 };
 use pointsman_query_coord::{
     CatalogSegment, CollectionStore, Failure, LoadRecord, LoadStatus, NodeRecord, Observation, Replica,
-    ResourceGroup, SegmentReport, SessionState, Stores, Target, place, plan_leads, replica_nodes,
+    ResourceGroup, SegmentReport, SessionState, Stores, Target, copies, place, plan_leads, replica_nodes,
 };
 
 pub const COLLECTION: CollectionId = CollectionId(1);
@@ -148,6 +148,20 @@ pub fn obey(stores: &mut Stores) {
         for (segment, node) in places {
             report(stores, node.as_str(), segment.0, SegmentReport::Held);
         }
+    }
+}
+
+/// Every node drops what it should not hold.
+pub fn tidy(stores: &mut Stores) {
+    let mut wanted = BTreeSet::new();
+    for replica in stores.replicas.values() {
+        let copies = copies(stores, replica);
+        wanted.extend(
+            copies.into_iter().flat_map(|(segment, nodes)| nodes.into_iter().map(move |n| (n, segment))),
+        );
+    }
+    for (name, seen) in &mut stores.observed {
+        seen.segments.retain(|segment, _| wanted.contains(&(name.clone(), *segment)));
     }
 }
 
