@@ -46,3 +46,26 @@ impl Catalogs {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pointsman_ids::FeedVersion;
+
+    use super::*;
+
+    #[test]
+    fn a_view_gets_the_catalog_of_its_own_snapshot() {
+        let mut snapshot = Snapshot::empty("local".parse().unwrap());
+        let catalogs = Catalogs::new(&snapshot);
+        let former = snapshot.clone();
+        snapshot.version = FeedVersion(2);
+        assert_eq!(catalogs.of(&snapshot).snapshot_version(), FeedVersion(2));
+        assert!(Arc::ptr_eq(&catalogs.of(&snapshot), &catalogs.of(&snapshot)), "built once");
+        assert_eq!(
+            catalogs.of(&former).snapshot_version(),
+            FeedVersion(0),
+            "a query may still hold the former view"
+        );
+        assert_eq!(catalogs.newest.load().snapshot_version(), FeedVersion(2));
+    }
+}

@@ -1,6 +1,6 @@
 //! The gRPC surface: `BrokerStatus` and the standard health service.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use pointsman_proto::broker::v1::{
     GetStatusRequest, GetStatusResponse, NodeHealth,
@@ -14,6 +14,9 @@ use tonic::{Request, Response, Status, transport::Server};
 use tonic_health::server::HealthReporter;
 
 use crate::{RunError, broker::Broker};
+
+/// How long calls may take to end once the broker is told to stop.
+const DRAIN: Duration = Duration::from_secs(1);
 
 /// What the broker knows, for tools.
 #[derive(Debug)]
@@ -63,6 +66,8 @@ pub(crate) async fn serve(
     tokio::select! {
         served = serving => served.map_err(|error| RunError::Serve(error.into())),
         () = report_health(&reporter, &broker) => Ok(()),
+        // Watches of the health have no end of their own.
+        () = async { shutdown.cancelled().await; tokio::time::sleep(DRAIN).await } => Ok(()),
     }
 }
 

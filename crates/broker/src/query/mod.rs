@@ -108,18 +108,19 @@ impl Queries {
         Answer { client_request_id: request.options.client_request_id, ..answer }
     }
 
-    /// Waits for a place and runs the query in it.
+    /// Waits for a place and runs the query in it. Nothing is done for a query that has no place, so that a flood of
+    /// them costs little.
     async fn admit(&self, id: &str, started: MonoTime, request: &QueryRequest) -> Result<Answer> {
-        let statement = check(&request.sql).await?;
-        let timeout = self.timeout(request, &statement);
-        let left = timeout.saturating_sub(self.clock.mono() - started);
-        let waited = tokio::time::timeout(left, self.admission.enter()).await;
+        let patience = request.options.timeout.unwrap_or(self.settings.timeout);
+        let waited = tokio::time::timeout(patience, self.admission.enter()).await;
         let Ok(place) = waited else {
             let message =
-                format!("the query's timeout of {timeout:?} passed while it waited for a place to run in");
+                format!("the query's timeout of {patience:?} passed while it waited for a place to run in");
             return Err(Error::new(ErrorCode::DeadlineExceeded, message));
         };
         let _place = place?;
+        let statement = check(&request.sql).await?;
+        let timeout = self.timeout(request, &statement);
         Running::new(self, id, request, &statement, started, timeout).run().await
     }
 
