@@ -92,17 +92,14 @@ pub(crate) async fn http(
     served.map_err(|error| RunError::Serve(error.into()))
 }
 
-#[expect(clippy::unused_async, reason = "handlers are")]
 async fn health() -> Json<Value> {
     Json(json!({"status": "ok"}))
 }
 
-#[expect(clippy::unused_async, reason = "handlers are")]
 async fn metrics_text(State(http): State<Http>) -> String {
     http.metrics.map(|metrics| metrics.render()).unwrap_or_default()
 }
 
-#[expect(clippy::unused_async, reason = "handlers are")]
 async fn ready(State(http): State<Http>) -> (StatusCode, Json<Value>) {
     match http.shared.tenure() {
         Some(tenure) => {

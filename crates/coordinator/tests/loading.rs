@@ -1,4 +1,5 @@
 //! From a push to a feed that brokers can route by.
+#![allow(clippy::unwrap_used, reason = "what helpers of tests cannot do fails the test")]
 
 mod cluster;
 

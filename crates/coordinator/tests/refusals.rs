@@ -1,4 +1,5 @@
 //! What is refused, by code and by name; and what may be repeated.
+#![allow(clippy::unwrap_used, reason = "what helpers of tests cannot do fails the test")]
 
 mod cluster;
 

@@ -1,4 +1,5 @@
 //! What brokers are told.
+#![allow(clippy::unwrap_used, reason = "what helpers of tests cannot do fails the test")]
 
 mod world;
 

@@ -1,4 +1,5 @@
 //! Groups of nodes, nodes of replicas, and the guard against mass loss.
+#![allow(clippy::unwrap_used, reason = "what helpers of tests cannot do fails the test")]
 
 mod world;
 

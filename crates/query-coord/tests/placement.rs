@@ -1,4 +1,5 @@
 //! Where segments go, and that they stay.
+#![allow(clippy::unwrap_used, reason = "what helpers of tests cannot do fails the test")]
 
 mod world;
 

@@ -1,4 +1,5 @@
 //! How far loads are, and when targets are promoted.
+#![allow(clippy::unwrap_used, reason = "what helpers of tests cannot do fails the test")]
 
 mod world;
 
