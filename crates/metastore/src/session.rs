@@ -3,8 +3,8 @@
 use std::{io, time::Duration};
 
 use sqlx::{
-    Arguments, Database, Encode, FromRow, IntoArguments, Postgres, SqlSafeStr, SqlStr, Sqlite, Type,
-    pool::PoolConnection, postgres::PgRow, sqlite::SqliteRow,
+    Arguments, Database, Encode, Executor, FromRow, IntoArguments, Postgres, SqlSafeStr, SqlStr, Sqlite,
+    Type, pool::PoolConnection, postgres::PgRow, sqlite::SqliteRow,
 };
 
 use crate::{
@@ -76,6 +76,20 @@ impl Session {
         }
     }
 
+    /// Runs a statement without values in one round trip, as those around a transaction are.
+    pub(crate) async fn control(&mut self, sql: &'static str) -> Result<(), sqlx::Error> {
+        let limit = self.limit;
+        match self.connection.as_mut().ok_or(sqlx::Error::PoolClosed)? {
+            Connection::Postgres(connection) => {
+                within(limit, connection.execute(sqlx::raw_sql(sql))).await?;
+            }
+            Connection::Sqlite(connection) => {
+                within(limit, connection.execute(sqlx::raw_sql(sql))).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Runs a statement and says how many rows it changed.
     pub(crate) async fn execute(&mut self, sql: impl SqlSafeStr, values: &[Bind<'_>]) -> Result<u64> {
         self.run(sql.into_sql_str(), values).await.map_err(Error::of_statement)
@@ -144,14 +158,14 @@ impl Session {
 
     /// Makes a write last.
     pub(crate) async fn commit(mut self) -> Result<()> {
-        self.run("COMMIT".into_sql_str(), &[]).await.map_err(|error| Error::OutcomeUnknown(Some(error)))?;
+        self.control("COMMIT").await.map_err(|error| Error::OutcomeUnknown(Some(error)))?;
         self.finish().await;
         Ok(())
     }
 
     /// Ends a transaction in which nothing was written.
     pub(crate) async fn finish_unchanged(mut self) -> Result<()> {
-        self.execute("ROLLBACK", &[]).await?;
+        self.control("ROLLBACK").await.map_err(Error::of_statement)?;
         self.finish().await;
         Ok(())
     }
@@ -159,7 +173,7 @@ impl Session {
     /// Undoes a write that turned out to contradict what is stored, and passes on why.
     pub(crate) async fn refuse(mut self, why: impl Into<Error>) -> Error {
         // A roll-back that fails leaves the connection to be closed, which rolls back as well.
-        if self.run("ROLLBACK".into_sql_str(), &[]).await.is_ok() {
+        if self.control("ROLLBACK").await.is_ok() {
             self.finish().await;
         }
         why.into()

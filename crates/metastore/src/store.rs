@@ -50,7 +50,7 @@ impl Store {
             Pools::Sqlite { writer, .. } => writer.acquire().await.map(Connection::Sqlite),
         };
         let mut session = Session::new(connection.map_err(Error::Unavailable)?, self.options.statement);
-        session.execute(session.dialect().begin, &[]).await?;
+        session.control(session.dialect().begin).await.map_err(Error::of_statement)?;
         Ok(session)
     }
 
@@ -60,7 +60,7 @@ impl Store {
         let ours = int("the epoch", epoch.0)?;
         let mut session = self.transaction().await?;
         if let Some(take_turn) = session.dialect().take_turn {
-            session.execute(take_turn, &[]).await?;
+            session.control(take_turn).await.map_err(Error::of_statement)?;
         }
         let row: Option<(i64,)> = session.row("lease", session.dialect().hold_epoch, &[]).await?;
         let newest = row.ok_or_else(no_lease_row)?.0;

@@ -5,7 +5,8 @@ use pointsman_metastore::{NewCollection, NewReplica};
 use pointsman_query_coord::{LoadRecord, LoadStatus, Target};
 
 use crate::{
-    fixture::{Fixture, refused, take},
+    fixture::{Fixture, take},
+    refused,
     samples::{NOW, collection, group, name, new_collection, nodes, segment},
 };
 

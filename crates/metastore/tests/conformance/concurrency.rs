@@ -7,7 +7,8 @@ use pointsman_metastore::{OpenOptions, open};
 use tokio::task::JoinSet;
 
 use crate::{
-    fixture::{Fixture, refused},
+    fixture::Fixture,
+    refused,
     samples::{NOW, collection, name, segment, segments},
 };
 

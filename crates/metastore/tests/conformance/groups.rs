@@ -4,7 +4,8 @@ use pointsman_ids::{ErrorCode, GroupName, GroupNumber, NodeName};
 use pointsman_metastore::{NewGroup, SharedMetastore};
 
 use crate::{
-    fixture::{Fixture, refused},
+    fixture::Fixture,
+    refused,
     samples::{group, name},
 };
 

@@ -5,7 +5,8 @@ use pointsman_metastore::{NewReplica, SharedMetastore};
 use pointsman_query_coord::{LoadRecord, LoadStatus, Replica, Target};
 
 use crate::{
-    fixture::{Fixture, refused},
+    fixture::Fixture,
+    refused,
     samples::{NOW, collection, group, name, nodes},
 };
 

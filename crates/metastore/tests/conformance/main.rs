@@ -15,7 +15,11 @@ mod nodes;
 mod samples;
 mod segments;
 
-use fixture::{Fixture, on_postgres, on_sqlite};
+use std::fmt::Debug;
+
+use fixture::{on_postgres, on_sqlite};
+use pointsman_ids::{Error as Refusal, ErrorCode};
+use pointsman_metastore::{Error, Result};
 
 macro_rules! conformance {
     ($($module:ident: $($rule:ident)+;)+) => {
@@ -97,4 +101,15 @@ conformance! {
         a_push_that_is_cut_off_is_there_whole_or_not_at_all
         the_metastore_works_on_after_a_write_was_cut_off
         a_corrupt_row_is_named;
+}
+
+/// The refusal that a call must end with.
+pub(crate) fn refused<T: Debug>(code: ErrorCode, result: Result<T>) -> Refusal {
+    match result {
+        Err(Error::Refused(refusal)) => {
+            assert_eq!(refusal.code(), code, "{refusal}");
+            refusal
+        }
+        other => panic!("should be refused as {code}: {other:?}"),
+    }
 }

@@ -3,10 +3,7 @@
 use pointsman_ids::{ErrorCode, Incarnation, NodeId};
 use pointsman_query_coord::NodeRecord;
 
-use crate::{
-    fixture::{Fixture, refused},
-    samples::name,
-};
+use crate::{fixture::Fixture, refused, samples::name};
 
 pub(crate) async fn a_newcomer_gets_a_number_and_is_switched_on(fixture: Fixture) {
     let (metastore, epoch) = fixture.active().await;

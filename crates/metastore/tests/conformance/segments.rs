@@ -8,7 +8,8 @@ use pointsman_ids::{
 };
 
 use crate::{
-    fixture::{Fixture, refused},
+    fixture::Fixture,
+    refused,
     samples::{NOW, collection, segment, segments},
 };
 
