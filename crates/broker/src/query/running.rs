@@ -220,6 +220,7 @@ impl<'a> Running<'a> {
         cause: UnavailableCause,
         mut exceptions: Exceptions,
     ) -> Answer {
+        metrics::partial_answer(cause);
         let mut answer = self.blank();
         if let Some(missing) = picture.fill_unanswered(&mut answer, self.attempts.failed_nodes(), cause) {
             exceptions.push(&missing);
