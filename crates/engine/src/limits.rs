@@ -41,8 +41,22 @@ pub(crate) fn at_most(what: &str, have: usize, limit: usize) -> Result<()> {
     }
 }
 
+/// How far a parser will recurse over a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// Any stack is large enough.
+    Shallow,
+    /// Within the limits, but not for a stack of usual size.
+    Deep,
+}
+
+/// Nesting up to which a text is shallow.
+const SHALLOW_NESTING: usize = 12;
+/// Operators above one another up to which a text is shallow.
+const SHALLOW_CHAIN: usize = 48;
+
 /// Refuses a text that is too long, too deep or too wide to be parsed.
-pub(crate) fn check_text(sql: &str) -> Result<()> {
+pub(crate) fn check_text(sql: &str) -> Result<Depth> {
     if sql.len() > MAX_BYTES {
         return Err(refuse(format!("the statement has {} bytes, {MAX_BYTES} are allowed", sql.len())));
     }
@@ -53,7 +67,10 @@ pub(crate) fn check_text(sql: &str) -> Result<()> {
         scan.take(token)?;
     }
     at_most("arms of UNION, INTERSECT and EXCEPT", scan.arms + 1, MAX_UNION_ARMS)?;
-    at_most("joins", scan.joins, MAX_JOINS)
+    at_most("joins", scan.joins, MAX_JOINS)?;
+    let shallow =
+        scan.deepest <= SHALLOW_NESTING && scan.highest <= SHALLOW_CHAIN && scan.arms <= SHALLOW_CHAIN;
+    Ok(if shallow { Depth::Shallow } else { Depth::Deep })
 }
 
 /// How strongly an operator binds; a stronger one stands below a weaker one.
@@ -116,6 +133,10 @@ struct Scan {
     words_in_a_row: usize,
     arms: usize,
     joins: usize,
+    /// The deepest nesting so far.
+    deepest: usize,
+    /// The highest expression so far.
+    highest: usize,
     open: Vec<Expression>,
     current: Expression,
 }
@@ -169,7 +190,8 @@ impl Scan {
             // Whatever other sign there is can be an operator.
             _ => self.current.operator(Binding::Comparison),
         }
-        if self.current.highest > MAX_CHAIN {
+        self.highest = self.highest.max(self.current.highest);
+        if self.highest > MAX_CHAIN {
             return Err(refuse(format!(
                 "an expression has more than {MAX_CHAIN} operators above one another"
             )));
@@ -223,6 +245,7 @@ impl Scan {
             return Err(refuse(format!("the statement is nested more than {MAX_NESTING} levels deep")));
         }
         self.open.push(std::mem::take(&mut self.current));
+        self.deepest = self.deepest.max(self.open.len());
         Ok(())
     }
 
@@ -280,6 +303,16 @@ mod tests {
         assert!(refused(&nested(MAX_NESTING + 1)).contains("nested"));
         assert!(refused(&format!("SELECT {}", "CASE WHEN 1=1 THEN ".repeat(200))).contains("nested"));
         assert!(refused(&format!("SELECT {}", "[".repeat(200))).contains("nested"));
+    }
+
+    #[test]
+    fn usual_texts_are_shallow() {
+        for number in 1..=22 {
+            let sql = crate::tpch::query(number).expect("a query");
+            assert_eq!(check_text(sql), Ok(Depth::Shallow), "query {number}");
+        }
+        assert_eq!(check_text(&format!("SELECT {}1{}", "(".repeat(20), ")".repeat(20))), Ok(Depth::Deep));
+        assert_eq!(check_text(&format!("SELECT 1{}", "+1".repeat(60))), Ok(Depth::Deep));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use datafusion::{
 };
 use pointsman_ids::{Error, ErrorCode, Result};
 
-use crate::limits::{self, MAX_IN_LIST, MAX_JOINS, MAX_NESTING, MAX_PROJECTIONS, at_most, refuse};
+use crate::limits::{self, Depth, MAX_IN_LIST, MAX_JOINS, MAX_NESTING, MAX_PROJECTIONS, at_most, refuse};
 
 /// Stack of the thread that parses. Committed by the system only as far as it is used.
 const PARSER_STACK: usize = 64 << 20;
@@ -59,14 +59,18 @@ pub(crate) enum Explain {
 
 impl Statement {
     /// Parses and checks a text. Knows no catalog: whether collections and columns exist comes out when it is
-    /// planned. Never recurses deeper than the limits allow, and does that on a stack of its own.
+    /// planned. Never recurses deeper than the limits allow, and on a stack of its own where that is deep.
     ///
     /// # Errors
     /// `sql_invalid` that says what is wrong or not allowed; `service_internal` when the parser panics or has no
     /// thread to run on.
     pub fn check(sql: &str) -> Result<Self> {
-        limits::check_text(sql)?;
-        on_large_stack(|| Self::parse(sql))
+        match limits::check_text(sql)? {
+            Depth::Shallow => {
+                std::panic::catch_unwind(|| Self::parse(sql)).unwrap_or_else(|_| Err(panicked()))
+            }
+            Depth::Deep => on_large_stack(|| Self::parse(sql)),
+        }
     }
 
     fn parse(sql: &str) -> Result<Self> {
@@ -114,8 +118,12 @@ fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T>
         let parser = thread
             .spawn_scoped(scope, work)
             .map_err(|error| internal(format!("no thread to parse the statement on: {error}")))?;
-        parser.join().unwrap_or_else(|_| Err(internal("the parser panicked".into())))
+        parser.join().unwrap_or_else(|_| Err(panicked()))
     })
+}
+
+fn panicked() -> Error {
+    Error::new(ErrorCode::ServiceInternal, "the parser panicked")
 }
 
 /// Takes `EXPLAIN` off. Everything but queries is refused here.
