@@ -1,1 +1,45 @@
-//! Placeholder.
+//! The command line of Pointsman: `pointsman dev` runs a whole cluster on this machine, the other commands talk to
+//! one, here or elsewhere, through its public surfaces alone.
+//!
+//! The binary is [`main`] and nothing else. What decides something (how a text of statements is split, how a
+//! column is written, which segments a sample has) is a function over values and is tested as such; what talks to
+//! a cluster is tested end to end through the binary.
+//!
+//! ```
+//! use pointsman_cli::sql::split;
+//!
+//! let statements = split("SELECT ';' AS semicolon; -- the end;\nSELECT 2")?;
+//! assert_eq!(statements, ["SELECT ';' AS semicolon", "-- the end;\nSELECT 2"]);
+//! # Ok::<(), pointsman_cli::Failure>(())
+//! ```
+
+mod args;
+mod client;
+mod column;
+mod commands;
+mod dev;
+mod exit;
+mod loading;
+mod output;
+mod push;
+pub mod sql;
+
+pub use dev::{Component, NodeComponent, ReadyFile};
+pub use exit::{Exit, Failure};
+
+use std::{ffi::OsString, process::ExitCode};
+
+use clap::Parser;
+
+/// Runs the command line and says how it ended. A closed standard output ends it quietly.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args = match args::Args::try_parse_from(args) {
+        Ok(args) => args,
+        Err(error) => {
+            // Nothing can be said about a failure to say something.
+            let _closed = error.print();
+            return if error.use_stderr() { Exit::Usage.into() } else { Exit::Ok.into() };
+        }
+    };
+    commands::run(args).unwrap_or_else(|error| exit::report(&error).into())
+}

@@ -1,0 +1,115 @@
+//! The command line itself.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+
+use crate::{commands, dev, exit};
+
+/// Distributed SQL over replicated segments.
+#[derive(Debug, Parser)]
+#[command(name = "pointsman", version, after_help = exit::HELP, max_term_width = 110)]
+pub(crate) struct Args {
+    /// Where the cluster is.
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Where the cluster is. Without flags: the one that `pointsman dev` runs from ./pointsman-data, else the usual ports
+/// of this machine.
+#[derive(Clone, Debug, Default, ClapArgs)]
+#[command(next_help_heading = "Where the cluster is")]
+pub(crate) struct Target {
+    /// gRPC address of a coordinator; several: the active one is found among them
+    #[arg(long, global = true, env = "POINTSMAN_COORDINATOR_URL", value_name = "URL", value_delimiter = ',')]
+    pub(crate) coordinator: Vec<String>,
+    /// HTTP address of a broker
+    #[arg(long, global = true, env = "POINTSMAN_BROKER_URL", value_name = "URL")]
+    pub(crate) broker: Option<String>,
+    /// Data directory of `pointsman dev`; its ready.json names the addresses
+    #[arg(
+        long,
+        global = true,
+        env = "POINTSMAN_DATA_DIR",
+        value_name = "DIR",
+        default_value = "pointsman-data"
+    )]
+    pub(crate) data_dir: PathBuf,
+}
+
+/// Every command.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a whole cluster on this machine
+    Dev(dev::DevArgs),
+    /// Run SQL statements and print their rows
+    Sql(commands::sql::SqlArgs),
+    /// Create, list, show and drop collections
+    #[command(subcommand)]
+    Collection(commands::collection::CollectionCommand),
+    /// Push, list and drop segments
+    #[command(subcommand)]
+    Segment(commands::segment::SegmentCommand),
+    /// Load collections onto nodes, so that they can be queried
+    Load(commands::load::LoadArgs),
+    /// Release collections from the nodes; their segments stay in the catalog
+    Release(commands::release::ReleaseArgs),
+    /// Show how far loads are, per collection and resource group
+    Status(commands::status::StatusArgs),
+    /// Create and list resource groups
+    #[command(subcommand)]
+    Group(commands::group::GroupCommand),
+    /// List nodes, or run one
+    Node(commands::node::NodeCommand),
+    /// Run a coordinator
+    #[command(hide = true)]
+    Coordinator(commands::serve::Serve<pointsman_coordinator::cli::Args>),
+    /// Run a broker
+    #[command(hide = true)]
+    Broker(commands::serve::Serve<pointsman_broker::cli::Args>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        <Args as clap::CommandFactory>::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_an_example() {
+        fn check(command: &clap::Command, path: &str) {
+            let path = format!("{path} {}", command.get_name()).trim().to_owned();
+            if command.has_subcommands() {
+                command
+                    .get_subcommands()
+                    .filter(|command| !command.is_hide_set())
+                    .for_each(|each| check(each, &path));
+            } else {
+                let help = command.clone().render_long_help().to_string();
+                assert!(help.contains("Example") && help.contains(&path), "{path}:\n{help}");
+            }
+        }
+        check(&<Args as clap::CommandFactory>::command(), "");
+    }
+
+    #[test]
+    fn several_coordinators_are_one_list() {
+        let line = [
+            "pointsman",
+            "node",
+            "list",
+            "--coordinator",
+            "http://a:1,http://b:2",
+            "--coordinator",
+            "http://c:3",
+        ];
+        let args = Args::try_parse_from(line).unwrap();
+        assert_eq!(args.target.coordinator, ["http://a:1", "http://b:2", "http://c:3"]);
+    }
+}

@@ -1,0 +1,94 @@
+//! The broker's query surface.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use serde_json::json;
+
+use super::Endpoints;
+use crate::{Failure, args::Target, sql::Answer};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// What the answer may take longer than the query's deadline.
+const SLACK: Duration = Duration::from_secs(5);
+
+/// A broker.
+#[derive(Clone, Debug)]
+pub(crate) struct Broker {
+    http: reqwest::Client,
+    endpoints: String,
+    url: String,
+}
+
+/// Options of a query, as the broker reads them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct QueryOptions {
+    /// Deadline; `None`: the broker's own.
+    pub(crate) timeout: Option<Duration>,
+    /// The one resource group whose replicas may answer.
+    pub(crate) resource_group: Option<String>,
+}
+
+impl QueryOptions {
+    fn text(&self) -> String {
+        let timeout = self.timeout.map(|timeout| format!("timeoutMs={}", timeout.as_millis().max(1)));
+        let group = self.resource_group.as_ref().map(|group| format!("resource_group={group}"));
+        [timeout, group].into_iter().flatten().collect::<Vec<_>>().join(";")
+    }
+}
+
+impl Broker {
+    /// The broker that the command line names. Connects with the first query.
+    pub(crate) fn new(target: &Target) -> anyhow::Result<Self> {
+        let Endpoints { urls, named_by } = target.broker()?;
+        Self::at(urls.into_iter().next().unwrap_or_default(), named_by)
+    }
+
+    /// The broker at a URL.
+    pub(crate) fn at(url: String, named_by: String) -> anyhow::Result<Self> {
+        let http = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).build()?;
+        Ok(Self { http, endpoints: named_by, url: url.trim_end_matches('/').to_owned() })
+    }
+
+    /// Runs one statement.
+    pub(crate) async fn query(&self, sql: &str, options: &QueryOptions) -> anyhow::Result<Answer> {
+        let url = format!("{}/query/sql", self.url);
+        let body = json!({ "sql": sql, "queryOptions": options.text(), "trace": true });
+        let mut request = self.http.post(&url).json(&body);
+        if let Some(timeout) = options.timeout {
+            request = request.timeout(timeout + SLACK);
+        }
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let status = response.status();
+        let text = response.text().await.context("the broker broke off its answer")?;
+        serde_json::from_str(&text).map_err(|error| {
+            let start: String = text.chars().take(200).collect();
+            Failure::Failed(format!("{url} answered HTTP {status} with what is no answer ({error}): {start}"))
+                .into()
+        })
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+        let (url, from) = (&self.url, &self.endpoints);
+        if error.is_timeout() && !error.is_connect() {
+            return Failure::NotReady(format!("the broker at {url} did not answer in time"));
+        }
+        let cause = pointsman_telemetry::chain(error);
+        Failure::Unreachable(format!(
+            "the broker at {url} does not answer ({cause}); address from {from}. Is the cluster up? `pointsman dev` starts one"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_written_as_the_broker_reads_them() {
+        let options =
+            QueryOptions { timeout: Some(Duration::from_secs(2)), resource_group: Some("east".into()) };
+        assert_eq!(options.text(), "timeoutMs=2000;resource_group=east");
+        assert_eq!(QueryOptions::default().text(), "");
+    }
+}

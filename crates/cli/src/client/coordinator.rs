@@ -1,0 +1,198 @@
+//! The active coordinator.
+
+use std::time::Duration;
+
+use pointsman_ids::{Error, ErrorCode};
+use pointsman_proto::coordinator::v1::{
+    Collection, GetCollectionRequest, GetCoordinatorRequest, GetCoordinatorResponse, ListCollectionsRequest,
+    ListSegmentsRequest, Segment, catalog_client::CatalogClient, cluster_client::ClusterClient,
+    query_coord_client::QueryCoordClient, resource_groups_client::ResourceGroupsClient,
+};
+use tonic::{
+    Response, Status,
+    transport::{Channel, Endpoint},
+};
+
+use super::Endpoints;
+use crate::{Failure, args::Target};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Longest call; pushes of thousands of segments take the longest.
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// A page of segments with the statistics of many columns is well below.
+const MAX_MESSAGE: usize = 64 << 20;
+
+/// A connection to the active coordinator.
+#[derive(Clone, Debug)]
+pub(crate) struct Coordinator {
+    channel: Channel,
+    /// What it says about itself.
+    pub(crate) about: GetCoordinatorResponse,
+}
+
+/// The content of an answer, or the error that the coordinator sent.
+pub(crate) fn answer<T>(result: Result<Response<T>, Status>) -> Result<T, Error> {
+    result.map(Response::into_inner).map_err(|status| pointsman_proto::error(&status))
+}
+
+impl Coordinator {
+    /// Finds the active coordinator among those that the command line names.
+    pub(crate) async fn connect(target: &Target) -> anyhow::Result<Self> {
+        Self::find(&target.coordinators()?).await
+    }
+
+    /// Finds the active one.
+    ///
+    /// # Errors
+    /// [`Failure::Unreachable`] when nobody answers, [`Failure::NotReady`] when all that answer stand by; each names
+    /// the addresses.
+    pub(crate) async fn find(endpoints: &Endpoints) -> anyhow::Result<Self> {
+        let mut stand_by = Vec::new();
+        let mut causes = Vec::new();
+        for url in &endpoints.urls {
+            match Self::ask(url).await {
+                Ok(coordinator) if coordinator.about.active => return Ok(coordinator),
+                Ok(_) => stand_by.push(url.as_str()),
+                Err(cause) => causes.push(format!("{url}: {cause}")),
+            }
+        }
+        let named_by = &endpoints.named_by;
+        if stand_by.is_empty() {
+            let causes = causes.join("; ");
+            let text = format!(
+                "no coordinator answers ({causes}); addresses from {named_by}. Is the cluster up? `pointsman dev` starts one"
+            );
+            return Err(Failure::Unreachable(text).into());
+        }
+        let text =
+            format!("no coordinator is active; standing by: {} (from {named_by})", stand_by.join(", "));
+        Err(Failure::NotReady(text).into())
+    }
+
+    async fn ask(url: &str) -> Result<Self, String> {
+        let endpoint = Endpoint::from_shared(url.to_owned()).map_err(|_| "is not a URL".to_owned())?;
+        let channel = endpoint
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(CALL_TIMEOUT)
+            .tcp_nodelay(true)
+            .connect()
+            .await
+            .map_err(|error| pointsman_telemetry::chain(&error))?;
+        let about = ClusterClient::new(channel.clone()).get_coordinator(GetCoordinatorRequest {}).await;
+        let about = answer(about).map_err(|error| error.to_string())?;
+        Ok(Self { channel, about })
+    }
+
+    /// Collections and segments.
+    pub(crate) fn catalog(&self) -> CatalogClient<Channel> {
+        CatalogClient::new(self.channel.clone())
+            .max_decoding_message_size(MAX_MESSAGE)
+            .max_encoding_message_size(MAX_MESSAGE)
+    }
+
+    /// Loads.
+    pub(crate) fn query_coord(&self) -> QueryCoordClient<Channel> {
+        QueryCoordClient::new(self.channel.clone()).max_decoding_message_size(MAX_MESSAGE)
+    }
+
+    /// Resource groups.
+    pub(crate) fn resource_groups(&self) -> ResourceGroupsClient<Channel> {
+        ResourceGroupsClient::new(self.channel.clone()).max_decoding_message_size(MAX_MESSAGE)
+    }
+
+    /// Processes.
+    pub(crate) fn cluster(&self) -> ClusterClient<Channel> {
+        ClusterClient::new(self.channel.clone()).max_decoding_message_size(MAX_MESSAGE)
+    }
+
+    /// Every collection, by name.
+    pub(crate) async fn collections(&self) -> Result<Vec<Collection>, Error> {
+        Ok(answer(self.catalog().list_collections(ListCollectionsRequest {}).await)?.collections)
+    }
+
+    /// The collection of this name, if there is one.
+    pub(crate) async fn collection_if_any(&self, name: &str) -> Result<Option<Collection>, Error> {
+        match answer(self.catalog().get_collection(GetCollectionRequest { name: name.to_owned() }).await) {
+            Ok(answer) => Ok(answer.collection),
+            Err(error) if error.code() == ErrorCode::CollectionNotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The collection of this name.
+    ///
+    /// # Errors
+    /// `collection_not_found` that lists names that are near.
+    pub(crate) async fn collection(&self, name: &str) -> Result<Collection, Error> {
+        match self.collection_if_any(name).await? {
+            Some(collection) => Ok(collection),
+            None => Err(self.unknown_collection(name).await),
+        }
+    }
+
+    /// An error about an unknown collection, with names that are near. Others pass.
+    pub(crate) async fn explain(&self, error: Error, name: &str) -> Error {
+        if error.code() == ErrorCode::CollectionNotFound {
+            self.unknown_collection(name).await
+        } else {
+            error
+        }
+    }
+
+    async fn unknown_collection(&self, name: &str) -> Error {
+        let known = self.collections().await.unwrap_or_default();
+        let hint = near(name, known.iter().map(|collection| collection.name.as_str()));
+        Error::new(ErrorCode::CollectionNotFound, format!("no collection '{name}'; {hint}"))
+    }
+
+    /// All segments of a collection, by name.
+    pub(crate) async fn segments(&self, collection: &str) -> Result<Vec<Segment>, Error> {
+        let mut segments: Vec<Segment> = Vec::new();
+        loop {
+            let after = segments.last().map(|segment| segment.name.clone()).unwrap_or_default();
+            let request = ListSegmentsRequest { collection: collection.to_owned(), after, limit: 0 };
+            let page = match answer(self.catalog().list_segments(request).await) {
+                Ok(page) => page,
+                Err(error) => return Err(self.explain(error, collection).await),
+            };
+            let more = page.more && !page.segments.is_empty();
+            segments.extend(page.segments);
+            if !more {
+                return Ok(segments);
+            }
+        }
+    }
+}
+
+/// What the person may have meant.
+fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    const SHOWN: usize = 5;
+    let mut known: Vec<(f64, &str)> = known
+        .map(|known| (strsim::jaro_winkler(&name.to_lowercase(), &known.to_lowercase()), known))
+        .collect();
+    if known.is_empty() {
+        return "there is none yet (`pointsman segment push --collection NAME FILE...` makes one)".into();
+    }
+    known.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    let close: Vec<&str> = known.iter().filter(|(score, _)| *score > 0.8).map(|(_, name)| *name).collect();
+    if !close.is_empty() {
+        return format!("did you mean {}?", close[..close.len().min(SHOWN)].join(", "));
+    }
+    let names: Vec<&str> = known.iter().map(|(_, name)| *name).take(SHOWN).collect();
+    let rest = if known.len() > SHOWN { ", ..." } else { "" };
+    format!("there are {}{rest}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_names_are_offered() {
+        let known = ["customer", "lineitem", "orders"];
+        assert_eq!(near("order", known.into_iter()), "did you mean orders?");
+        assert_eq!(near("LineItems", known.into_iter()), "did you mean lineitem?");
+        assert_eq!(near("x", known.into_iter()), "there are customer, lineitem, orders");
+        assert!(near("x", [].into_iter()).contains("segment push"));
+    }
+}

@@ -1,0 +1,97 @@
+//! Finding the cluster and talking to it.
+
+mod broker;
+mod coordinator;
+
+use std::path::Path;
+
+use anyhow::Context;
+
+pub(crate) use broker::{Broker, QueryOptions};
+pub(crate) use coordinator::{Coordinator, answer};
+
+use crate::{args::Target, dev::ReadyFile};
+
+const COORDINATOR: &str = "http://127.0.0.1:8190";
+const BROKER: &str = "http://127.0.0.1:8099";
+
+/// Addresses, and who named them.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Endpoints {
+    /// URLs, never empty.
+    pub(crate) urls: Vec<String>,
+    /// For messages, such as `--coordinator`.
+    pub(crate) named_by: String,
+}
+
+impl Target {
+    /// The coordinators: from the flag, else from the data directory, else the usual port.
+    pub(crate) fn coordinators(&self) -> anyhow::Result<Endpoints> {
+        if !self.coordinator.is_empty() {
+            return Ok(Endpoints { urls: self.coordinator.clone(), named_by: "--coordinator".into() });
+        }
+        self.find_in_ready_file(COORDINATOR, |ready| ready.coordinator.grpc)
+    }
+
+    /// The broker: from the flag, else from the data directory, else the usual port.
+    pub(crate) fn broker(&self) -> anyhow::Result<Endpoints> {
+        if let Some(url) = &self.broker {
+            return Ok(Endpoints { urls: vec![url.clone()], named_by: "--broker".into() });
+        }
+        self.find_in_ready_file(BROKER, |ready| ready.broker.http)
+    }
+
+    fn find_in_ready_file(
+        &self,
+        usual: &str,
+        pick: impl Fn(ReadyFile) -> String,
+    ) -> anyhow::Result<Endpoints> {
+        let path = self.data_dir.join(ReadyFile::NAME);
+        Ok(match read(&path)? {
+            Some(ready) => Endpoints { urls: vec![pick(ready)], named_by: path.display().to_string() },
+            None => {
+                let named_by = format!("the usual port, since there is no {}", path.display());
+                Endpoints { urls: vec![usual.into()], named_by }
+            }
+        })
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<Option<ReadyFile>> {
+    match std::fs::read(path) {
+        Ok(text) => ReadyFile::parse(&text).with_context(|| path.display().to_string()).map(Some),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| path.display().to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_win_over_the_ready_file_and_that_over_the_usual_ports() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut target = Target { data_dir: dir.path().to_owned(), ..Target::default() };
+        assert_eq!(target.broker().unwrap().urls, [BROKER]);
+        assert_eq!(target.coordinators().unwrap().urls, [COORDINATOR]);
+
+        let ready = ReadyFile::example();
+        ready.write(&dir.path().join(ReadyFile::NAME)).unwrap();
+        assert_eq!(target.broker().unwrap().urls, [ready.broker.http]);
+        assert_eq!(target.coordinators().unwrap().urls, [ready.coordinator.grpc]);
+
+        target.broker = Some("http://b:1".into());
+        target.coordinator = vec!["http://c:1".into(), "http://c:2".into()];
+        assert_eq!(target.broker().unwrap().urls, ["http://b:1"]);
+        assert_eq!(target.coordinators().unwrap().urls, ["http://c:1", "http://c:2"]);
+    }
+
+    #[test]
+    fn a_broken_ready_file_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(ReadyFile::NAME), "{").unwrap();
+        let target = Target { data_dir: dir.path().to_owned(), ..Target::default() };
+        assert!(format!("{:#}", target.broker().unwrap_err()).contains("ready.json"));
+    }
+}

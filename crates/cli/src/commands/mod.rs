@@ -1,0 +1,51 @@
+//! One file per command.
+
+pub(crate) mod collection;
+pub(crate) mod group;
+pub(crate) mod load;
+pub(crate) mod node;
+pub(crate) mod release;
+pub(crate) mod segment;
+pub(crate) mod serve;
+pub(crate) mod sql;
+pub(crate) mod status;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+use crate::{
+    args::{Args, Command},
+    dev,
+};
+
+/// Runs the command. An error is still to be told.
+///
+/// The programs of the cluster bring their own runtime and signals; the others get theirs here.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let target = &args.target;
+    match args.command {
+        Command::Coordinator(args) => Ok(args.run(pointsman_coordinator::cli::main)),
+        Command::Broker(args) => Ok(args.run(pointsman_broker::cli::main)),
+        Command::Node(node::NodeCommand { command: None, serve }) => Ok(serve.run(pointsman_node::cli::main)),
+        Command::Node(node::NodeCommand { command: Some(node::NodeAction::List(args)), .. }) => {
+            block_on(node::list(args, target))
+        }
+        Command::Dev(args) => block_on(dev::run(args, target)),
+        Command::Sql(args) => block_on(sql::run(args, target)),
+        Command::Collection(command) => block_on(collection::run(command, target)),
+        Command::Segment(command) => block_on(segment::run(command, target)),
+        Command::Load(args) => block_on(load::run(args, target)),
+        Command::Release(args) => block_on(release::run(args, target)),
+        Command::Status(args) => block_on(status::run(args, target)),
+        Command::Group(command) => block_on(group::run(command, target)),
+    }
+}
+
+fn block_on<E: Into<ExitCode>>(command: impl Future<Output = anyhow::Result<E>>) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
+    let ended = runtime.block_on(command).map(E::into);
+    // A read of standard input or a name look-up that hangs must not keep the program.
+    runtime.shutdown_background();
+    ended
+}

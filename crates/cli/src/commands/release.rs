@@ -1,0 +1,33 @@
+//! `pointsman release`.
+
+use clap::Args;
+use pointsman_proto::coordinator::v1::ReleaseCollectionRequest;
+
+use crate::{
+    Exit,
+    args::Target,
+    client::{Coordinator, answer},
+    output,
+};
+
+/// Options of `release`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  pointsman release orders lineitem")]
+pub(crate) struct ReleaseArgs {
+    /// Collections to release
+    #[arg(required = true, value_name = "COLLECTION")]
+    collections: Vec<String>,
+}
+
+/// Releases the collections, in order. One that is not loaded is no error.
+pub(crate) async fn run(args: ReleaseArgs, target: &Target) -> anyhow::Result<Exit> {
+    let coordinator = Coordinator::connect(target).await?;
+    for collection in args.collections {
+        let request = ReleaseCollectionRequest { collection: collection.clone() };
+        if let Err(error) = answer(coordinator.query_coord().release_collection(request).await) {
+            return Err(coordinator.explain(error, &collection).await.into());
+        }
+        output::note(format_args!("{collection}: released"));
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,228 @@
+//! The running components: started in order, watched, stopped in the opposite order.
+
+use std::{fs, time::Duration};
+
+use anyhow::Context;
+use pointsman_proto::coordinator::v1::{ListNodesRequest, NodeState};
+use tokio::time::Instant;
+
+use super::{
+    config::{self, Listen, url},
+    layout::{BROKER, COORDINATOR, Layout},
+    ports,
+    process::Process,
+    ready::{Component, NodeComponent, ReadyFile},
+};
+use crate::{
+    Failure,
+    client::{Coordinator, Endpoints, answer},
+    output,
+};
+
+/// How long a component may take until it is ready.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_millis(25);
+/// How long a component may take to stop before it is killed.
+const STOP_TIMEOUT: Duration = Duration::from_secs(6);
+
+/// The components and where they listen.
+#[derive(Debug)]
+pub(super) struct Cluster {
+    layout: Layout,
+    coordinator: Listen,
+    broker: Listen,
+    nodes: Vec<Listen>,
+    /// In the order in which they were started.
+    processes: Vec<Process>,
+    http: reqwest::Client,
+}
+
+impl Cluster {
+    /// Chooses ports and writes the settings. Starts nothing.
+    pub(super) fn new(layout: Layout) -> anyhow::Result<Self> {
+        let query_surface = ports::wanted(layout.http_port)?;
+        let mut free = ports::free(3 + 2 * layout.nodes.len())?.into_iter();
+        let mut next = || free.next().context("too few ports");
+        let cluster = Self {
+            coordinator: Listen { grpc: next()?, http: next()? },
+            broker: Listen { grpc: next()?, http: query_surface },
+            nodes: layout
+                .nodes
+                .iter()
+                .map(|_| anyhow::Ok(Listen { grpc: next()?, http: next()? }))
+                .collect::<Result<_, _>>()?,
+            processes: Vec::new(),
+            http: reqwest::Client::builder().timeout(Duration::from_secs(2)).build()?,
+            layout,
+        };
+        cluster.write_settings()?;
+        Ok(cluster)
+    }
+
+    fn write_settings(&self) -> anyhow::Result<()> {
+        let layout = &self.layout;
+        for dir in [layout.data_dir.join("config"), layout.data_dir.join("logs"), layout.objects()] {
+            fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
+        }
+        let coordinator = config::coordinator(layout, self.coordinator);
+        config::write(&layout.config_file(COORDINATOR), "coordinator", &coordinator)?;
+        let broker = config::broker(layout, self.broker, self.coordinator);
+        config::write(&layout.config_file(BROKER), "broker", &broker)?;
+        for ((name, group), listen) in layout.nodes.iter().zip(&self.nodes) {
+            let node = config::node(layout, name, group, *listen, self.coordinator);
+            config::write(&layout.config_file(name), "node", &node)?;
+        }
+        Ok(())
+    }
+
+    /// The plan.
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// A connection to the coordinator.
+    pub(super) async fn coordinator(&self) -> anyhow::Result<Coordinator> {
+        let endpoints =
+            Endpoints { urls: vec![url(self.coordinator.grpc)], named_by: "pointsman dev".into() };
+        Coordinator::find(&endpoints).await
+    }
+
+    /// Starts everything and waits until it is ready. Broker and nodes start side by side.
+    ///
+    /// # Errors
+    /// Names the component that ended or is not ready in time, with the end of its log.
+    pub(super) async fn start(&mut self) -> anyhow::Result<ReadyFile> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        let coordinator = self.spawn(COORDINATOR, "coordinator")?;
+        self.wait_ready(&coordinator, self.coordinator, deadline).await?;
+        let mut nodes = Vec::new();
+        for (name, _) in self.layout.nodes.clone() {
+            nodes.push(self.spawn(&name, "node")?);
+        }
+        let broker = self.spawn(BROKER, "broker")?;
+        self.wait_ready(&broker, self.broker, deadline).await?;
+        self.wait_nodes(deadline).await?;
+        let component = |listen: Listen, process: &Process| Component {
+            http: url(listen.http),
+            grpc: url(listen.grpc),
+            pid: process.pid,
+        };
+        let node =
+            |(((name, group), listen), process): (((&String, &String), &Listen), &Process)| NodeComponent {
+                name: name.clone(),
+                resource_group: group.clone(),
+                grpc: url(listen.grpc),
+                pid: process.pid,
+            };
+        let named = self.layout.nodes.iter().map(|(name, group)| (name, group));
+        Ok(ReadyFile {
+            broker: component(self.broker, &broker),
+            coordinator: component(self.coordinator, &coordinator),
+            nodes: named.zip(&self.nodes).zip(&nodes).map(node).collect(),
+            metastore: self.layout.metastore.to_string(),
+            objects: self.layout.objects().display().to_string(),
+        })
+    }
+
+    fn spawn(&mut self, name: &str, program: &str) -> anyhow::Result<Process> {
+        let (config, log) = (self.layout.config_file(name), self.layout.log_file(name));
+        let process = Process::start(name, program, &config, &log)?;
+        self.processes.push(process.clone());
+        Ok(process)
+    }
+
+    async fn wait_ready(&self, process: &Process, listen: Listen, deadline: Instant) -> anyhow::Result<()> {
+        let url = format!("{}/ready", url(listen.http));
+        self.wait(&process.name, deadline, async || {
+            let answer = self.http.get(&url).send().await;
+            answer.is_ok_and(|answer| answer.status().is_success())
+        })
+        .await
+    }
+
+    /// Until every node has a live session and a place in its group.
+    async fn wait_nodes(&self, deadline: Instant) -> anyhow::Result<()> {
+        let coordinator = self.coordinator().await?;
+        let mut waiting = String::new();
+        for (name, group) in &self.layout.nodes {
+            waiting.clone_from(name);
+            self.wait(&waiting, deadline, async || {
+                let nodes = answer(coordinator.cluster().list_nodes(ListNodesRequest {}).await);
+                nodes.is_ok_and(|answer| {
+                    answer.nodes.iter().any(|node| {
+                        node.name == *name && node.resource_group == *group && node.state() == NodeState::Live
+                    })
+                })
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for `is_ready`; `name` is whom an error is about when the deadline passes. A component that ends is an
+    /// error at once.
+    async fn wait(
+        &self,
+        name: &str,
+        deadline: Instant,
+        is_ready: impl AsyncFn() -> bool,
+    ) -> anyhow::Result<()> {
+        while !is_ready().await {
+            if let Some(ended) = self.processes.iter().find(|process| process.end().is_some()) {
+                return Err(Failure::Failed(ended.last_words()).into());
+            }
+            if Instant::now() >= deadline {
+                let words =
+                    self.processes.iter().find(|process| process.name == name).map(Process::last_words);
+                let words = words.unwrap_or_default();
+                return Err(Failure::NotReady(format!("{name} is not ready in time: {words}")).into());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// From now on, a component that ends is reported; the others run on.
+    pub(super) fn report_deaths(&self) {
+        for process in self.processes.clone() {
+            let (config, log) = (self.layout.config_file(&process.name), self.layout.log_file(&process.name));
+            let program = if self.layout.nodes.iter().any(|(name, _)| *name == process.name) {
+                "node"
+            } else {
+                process.name.as_str()
+            };
+            let hint = format!("pointsman {program} --config {}", config.display());
+            pointsman_telemetry::spawn("report", async move {
+                let Some(status) = process.ended().await else { return };
+                let (name, pid) = (&process.name, process.pid);
+                output::note(format_args!(
+                    "{name} (process {pid}) ended: {status}; log: {}; start it again: {hint}",
+                    log.display()
+                ));
+            });
+        }
+    }
+
+    /// Stops everything: first the broker, so that no query finds its nodes gone, then the nodes, then the coordinator.
+    pub(super) async fn stop(&self) {
+        let (nodes, others): (Vec<_>, Vec<_>) =
+            self.processes.iter().partition(|process| process.name != BROKER && process.name != COORDINATOR);
+        let named =
+            |name| others.iter().copied().filter(move |process| process.name == name).collect::<Vec<_>>();
+        for rank in [named(BROKER), nodes.clone(), named(COORDINATOR)] {
+            let stops = rank.into_iter().map(|process| async move {
+                if !process.stop(STOP_TIMEOUT).await {
+                    output::note(format_args!("{} does not stop; killing it", process.name));
+                    process.kill().await;
+                }
+            });
+            futures::future::join_all(stops).await;
+        }
+    }
+
+    /// Ends everything at once.
+    pub(super) async fn kill(&self) {
+        futures::future::join_all(self.processes.iter().map(Process::kill)).await;
+    }
+}

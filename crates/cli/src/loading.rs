@@ -1,0 +1,201 @@
+//! Following loads until they have arrived.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use pointsman_proto::coordinator::v1::{CollectionLoad, ShowLoadRequest};
+use tokio::time::Instant;
+
+use crate::{
+    Failure,
+    client::{Coordinator, answer},
+    output,
+};
+
+/// How often progress is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Waits until every one of `collections` is served by all of its groups, showing progress per group.
+///
+/// # Errors
+/// [`Failure::NotReady`] at the deadline, naming collections, groups and what failed there; errors of the coordinator
+/// that are no mere waiting.
+pub(crate) async fn wait(
+    coordinator: &Coordinator,
+    collections: &[String],
+    deadline: Instant,
+) -> anyhow::Result<()> {
+    let mut shown = Shown::new();
+    loop {
+        let loads = show(coordinator, collections).await?;
+        shown.update(&progress(&loads));
+        if loads.len() == collections.len() && loads.iter().all(has_arrived) {
+            shown.finish();
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            shown.finish();
+            return Err(Failure::NotReady(format!("not loaded in time: {}", missing(&loads))).into());
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Loads that are registered, of these collections only; all of them when none are named.
+pub(crate) async fn show(
+    coordinator: &Coordinator,
+    collections: &[String],
+) -> Result<Vec<CollectionLoad>, pointsman_ids::Error> {
+    let request = ShowLoadRequest::default();
+    let mut loads = answer(coordinator.query_coord().show_load(request).await)?.collections;
+    loads.retain(|load| collections.is_empty() || collections.contains(&load.collection));
+    Ok(loads)
+}
+
+/// Whether queries are answered from everything that was asked for.
+pub(crate) fn has_arrived(load: &CollectionLoad) -> bool {
+    load.serving && load.groups.iter().all(|group| group.ready && group.percent == 100)
+}
+
+/// Segment copies held and wanted per group, over all collections.
+fn progress(loads: &[CollectionLoad]) -> BTreeMap<String, (u64, u64)> {
+    let mut groups = BTreeMap::new();
+    for group in loads.iter().flat_map(|load| &load.groups) {
+        let (held, wanted) = groups.entry(group.resource_group.clone()).or_insert((0, 0));
+        *held += group.segments_held.min(group.segments_wanted);
+        *wanted += group.segments_wanted;
+    }
+    groups
+}
+
+/// What has not arrived, and why.
+fn missing(loads: &[CollectionLoad]) -> String {
+    const SHOWN: usize = 5;
+    let mut parts = Vec::new();
+    for load in loads.iter().filter(|load| !has_arrived(load)) {
+        for group in load.groups.iter().filter(|group| !(group.ready && group.percent == 100)) {
+            let mut part = format!(
+                "{} in group {}: {} of {} segments",
+                load.collection, group.resource_group, group.segments_held, group.segments_wanted
+            );
+            if let Some(failure) = group.failures.first() {
+                let why = failure.error.as_ref().map_or("unknown cause", |error| error.message.as_str());
+                part += &format!(" (node {}, segment {}: {why})", failure.node, failure.segment);
+            }
+            parts.push(part);
+        }
+    }
+    if parts.is_empty() {
+        return "the coordinator shows no such load any more".into();
+    }
+    let more = parts.len().saturating_sub(SHOWN);
+    parts.truncate(SHOWN);
+    if more > 0 {
+        parts.push(format!("and {more} more (`pointsman status` shows all)"));
+    }
+    parts.join("; ")
+}
+
+/// Progress on standard error: bars on a terminal, else a line whenever something has changed.
+struct Shown {
+    bars: MultiProgress,
+    groups: BTreeMap<String, ProgressBar>,
+    last: String,
+}
+
+impl Shown {
+    fn new() -> Self {
+        Self { bars: MultiProgress::new(), groups: BTreeMap::new(), last: String::new() }
+    }
+
+    fn update(&mut self, groups: &BTreeMap<String, (u64, u64)>) {
+        if self.bars.is_hidden() {
+            return self.update_line(groups);
+        }
+        for (group, (held, wanted)) in groups {
+            let bar = self.groups.entry(group.clone()).or_insert_with(|| {
+                let bar = self.bars.add(ProgressBar::new(*wanted).with_style(style()));
+                bar.with_prefix(format!("group {group}"))
+            });
+            bar.set_length(*wanted);
+            bar.set_position(*held);
+        }
+    }
+
+    fn update_line(&mut self, groups: &BTreeMap<String, (u64, u64)>) {
+        let parts: Vec<String> = groups
+            .iter()
+            .map(|(group, (held, wanted))| format!("group {group} {held} of {wanted} segments"))
+            .collect();
+        let line = format!("loading: {}", parts.join(", "));
+        if !parts.is_empty() && line != self.last {
+            output::note(&line);
+            self.last = line;
+        }
+    }
+
+    fn finish(&self) {
+        self.groups.values().for_each(ProgressBar::abandon);
+    }
+}
+
+/// `group east  ████████░░░░ 8/12 segments`.
+fn style() -> ProgressStyle {
+    let style = ProgressStyle::with_template("{prefix:18} {bar:30.green} {pos}/{len} segments");
+    style.unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+#[cfg(test)]
+mod tests {
+    use pointsman_proto::{
+        common::v1::Error,
+        coordinator::v1::{GroupLoad, LoadFailure},
+    };
+
+    use super::*;
+
+    fn load(collection: &str, held: u64) -> CollectionLoad {
+        let east = GroupLoad {
+            resource_group: "east".into(),
+            percent: u32::try_from(held * 25).unwrap(),
+            segments_wanted: 4,
+            segments_held: held,
+            ready: held == 4,
+            ..GroupLoad::default()
+        };
+        CollectionLoad {
+            collection: collection.into(),
+            serving: true,
+            groups: vec![east],
+            ..CollectionLoad::default()
+        }
+    }
+
+    #[test]
+    fn a_load_has_arrived_when_every_group_is_ready() {
+        assert!(has_arrived(&load("orders", 4)));
+        assert!(!has_arrived(&load("orders", 3)));
+        assert!(!has_arrived(&CollectionLoad { serving: false, ..load("orders", 4) }));
+    }
+
+    #[test]
+    fn groups_add_up_over_collections() {
+        let groups = progress(&[load("orders", 4), load("lineitem", 1)]);
+        assert_eq!(groups, BTreeMap::from([("east".into(), (5, 8))]));
+    }
+
+    #[test]
+    fn what_is_missing_names_collection_group_and_cause() {
+        let mut late = load("lineitem", 1);
+        late.groups[0].failures.push(LoadFailure {
+            node: "n1".into(),
+            segment: "a".into(),
+            tries: 3,
+            error: Some(Error { message: "checksum differs".into(), ..Error::default() }),
+        });
+        assert_eq!(
+            missing(&[load("orders", 4), late]),
+            "lineitem in group east: 1 of 4 segments (node n1, segment a: checksum differs)"
+        );
+    }
+}
