@@ -3,7 +3,10 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use pointsman_failure_detector::{Detector, Event, Inclusion, Key, Settings};
-use pointsman_ids::{ErrorCode, FeedVersion, Incarnation, NodeId, UnavailableCause, feed::LoadState};
+use pointsman_ids::{
+    ErrorCode, FeedVersion, GroupNumber, Incarnation, NodeId, ReplicaId, UnavailableCause,
+    feed::{GroupEntry, LoadState, ReplicaEntry},
+};
 use pointsman_routing::{Core, RequestIds, SelectOptions};
 
 use crate::values::{collection, key, name, node, nodes, snapshot};
@@ -185,4 +188,30 @@ fn every_collection_counts_its_requests_on_its_own_and_over_snapshots() {
     let ids = RequestIds::default();
     let t = core.view().collection("t").unwrap();
     assert_eq!([ids.of(core.view(), t), ids.of(core.view(), t)], [2, 2], "all scans of a query share one id");
+}
+
+#[test]
+fn a_scope_takes_a_known_group_in_which_the_load_has_finished() {
+    let mut entry = collection("t", 1, 2, &[1, 2]);
+    entry.replicas.push(ReplicaEntry { id: ReplicaId(2), group: GroupNumber(2) });
+    entry.segments.iter_mut().for_each(|segment| segment.copies[1].replica = 1);
+    entry.finished_groups = vec![GroupNumber(2)];
+    let mut first = snapshot(1, nodes(2), vec![entry]);
+    first.groups = [(1, "east"), (2, "west"), (3, "north")]
+        .map(|(number, name)| GroupEntry { number: GroupNumber(number), name: name.parse().unwrap() })
+        .into();
+    let core = applied(first);
+    let (view, none) = (core.view(), BTreeSet::new());
+    let entry = view.collection("t").unwrap();
+    let within = |group: &str| {
+        let group = group.parse().unwrap();
+        let options = SelectOptions { resource_group: Some(&group), ..SelectOptions::new(0, &none) };
+        view.select(entry, &[0, 1], &options)
+    };
+    let west = within("west").unwrap();
+    let parts: Vec<_> = west.parts().map(|(node, part)| (view.node(node).key, part.len())).collect();
+    assert_eq!(parts, [(key("n2"), 2)]);
+    assert_eq!(within("east").unwrap_err().code(), ErrorCode::CollectionNotFullyLoaded);
+    assert_eq!(within("north").unwrap_err().code(), ErrorCode::CollectionNotFullyLoaded);
+    assert_eq!(within("south").unwrap_err().code(), ErrorCode::ResourceGroupNotFound);
 }
