@@ -29,6 +29,11 @@ impl Backoff {
         now >= self.until
     }
 
+    /// Whether the last try failed.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.failures > 0
+    }
+
     /// It worked.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;

@@ -53,6 +53,11 @@ impl DesiredStates {
         self.nodes.get(node).map_or(0, |wish| wish.version)
     }
 
+    /// Whether some copy stays for a while although it is not wanted any more.
+    pub(crate) fn is_lingering(&self) -> bool {
+        self.nodes.values().any(|wish| !wish.leaving.is_empty())
+    }
+
     /// How many segments a node should hold.
     pub(crate) fn count(&self, node: &str) -> usize {
         self.nodes.get(node).map_or(0, |wish| wish.segments.len())

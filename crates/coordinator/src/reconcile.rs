@@ -20,6 +20,9 @@ use crate::{
 /// Wake-ups within this time are one.
 const COALESCE: Duration = Duration::from_millis(25);
 
+/// At the latest after this time it looks again, whatever happened or did not.
+const FULL_LOOK: Duration = Duration::from_secs(5);
+
 /// What has to be written, by what was decided from one view of the state.
 #[derive(Debug, Default)]
 struct Writes {
@@ -29,17 +32,34 @@ struct Writes {
 }
 
 impl Tenure {
-    /// Looks again whenever woken, and at every `check_interval`, until the tenure ends.
+    /// Looks again whenever woken, and at every `check_interval` when time may have changed something, until the tenure
+    /// ends.
     pub(crate) async fn reconcile_for_ever(&self, seed: u64) {
         let mut backoff = Backoff::new(seed);
+        let mut looked = self.now();
+        let mut due = true;
         loop {
-            self.reconcile(&mut backoff).await;
-            self.collect_garbage(&mut backoff).await;
-            tokio::select! {
-                () = self.woken() => tokio::time::sleep(COALESCE).await,
-                () = tokio::time::sleep(self.shared.settings.check_interval) => {}
+            if due {
+                looked = self.now();
+                self.reconcile(&mut backoff).await;
             }
+            self.collect_garbage(&mut backoff).await;
+            due = tokio::select! {
+                () = self.woken() => {
+                    tokio::time::sleep(COALESCE).await;
+                    true
+                }
+                () = tokio::time::sleep(self.shared.settings.check_interval) => {
+                    backoff.is_failing() || self.now() - looked >= FULL_LOOK || self.time_changed_something()
+                }
+            };
         }
+    }
+
+    /// Whether a lease ended, or copies are waiting for their time to go.
+    fn time_changed_something(&self) -> bool {
+        let mut state = self.state();
+        state.expire(self.now(), self.shared.settings.node_lease_ttl) || state.desired.is_lingering()
     }
 
     /// Looks once. Writes come first, then memory, then the streams; without the metastore the rest goes on.

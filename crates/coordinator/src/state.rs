@@ -37,36 +37,42 @@ impl State {
         }
     }
 
-    /// Lets leases end that were not renewed, and looks whether too many did.
-    pub(crate) fn expire(&mut self, now: MonoTime, lease: Duration) {
+    /// Lets leases end that were not renewed, and looks whether too many did. Whether anything changed.
+    pub(crate) fn expire(&mut self, now: MonoTime, lease: Duration) -> bool {
+        let (awaited, suspicious) = (self.stores.awaiting, self.guard.is_suspicious());
         self.stores.awaiting = now - self.started < lease;
-        for (node, session) in &self.sessions {
+        let ended = self.end_leases(now, lease);
+        self.guard.update(&self.stores, now, lease, MASS_LOSS_LIMIT);
+        if self.guard.is_suspicious() != suspicious {
+            let suspicious = !suspicious;
+            tracing::warn!(
+                suspicious,
+                "most members were lost at once, or are back: placement stops or goes on"
+            );
+        }
+        ended || awaited != self.stores.awaiting || suspicious != self.guard.is_suspicious()
+    }
+
+    fn end_leases(&mut self, now: MonoTime, lease: Duration) -> bool {
+        let mut ended = false;
+        for (node, _) in self.sessions.iter().filter(|(_, session)| now - session.heard > lease) {
             let Some(seen) = self.stores.observed.get_mut(node) else { continue };
-            if now - session.heard <= lease {
-                continue;
-            }
             match seen.state {
                 SessionState::Live => {
                     tracing::warn!(%node, "the node's lease ended: it is lost");
                     seen.state = SessionState::Lost;
+                    ended = true;
                 }
                 SessionState::Stopping => {
                     tracing::info!(%node, "the stopping node fell silent: it is gone");
                     seen.state = SessionState::Gone;
                     seen.segments.clear();
+                    ended = true;
                 }
                 SessionState::Awaited | SessionState::Lost | SessionState::Gone => {}
             }
         }
-        let suspicious = self.guard.is_suspicious();
-        self.guard.update(&self.stores, now, lease, MASS_LOSS_LIMIT);
-        if self.guard.is_suspicious() != suspicious {
-            let now = self.guard.is_suspicious();
-            tracing::warn!(
-                suspicious = now,
-                "most members were lost at once, or are back: placement stops or goes on"
-            );
-        }
+        ended
     }
 
     /// Whether brokers may be told: every node that serves was heard, or the time for that is over. Until then they

@@ -80,13 +80,19 @@ impl Cluster {
     }
 
     pub async fn start_with(&self, settings: CoordinatorSettings) -> Coordinator {
+        let metastore = self.metastore().await;
+        self.start_over(settings, metastore).await
+    }
+
+    /// Starts a coordinator over this metastore.
+    pub async fn start_over(&self, settings: CoordinatorSettings, metastore: SharedMetastore) -> Coordinator {
         let grpc = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let http = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = |listener: &TcpListener| format!("http://{}", listener.local_addr().unwrap());
         let (grpc_url, http_url) = (url(&grpc), url(&http));
         let deps = Deps {
             clock: Arc::new(SystemClock::default()),
-            metastore: self.metastore().await,
+            metastore,
             objects: Objects::open(&settings.objects, [("AWS_REGION", "none")]).unwrap(),
             grpc: Some(grpc),
             http: Some(http),

@@ -1,0 +1,90 @@
+//! The metastore goes away and comes back.
+
+#![allow(clippy::unwrap_used, reason = "what helpers of tests cannot do fails the test")]
+
+mod cluster;
+mod faulty;
+
+use std::sync::Arc;
+
+use cluster::*;
+use faulty::{Fault, Faulty};
+use pointsman_ids::ErrorCode;
+
+/// A coordinator over a metastore with a switch.
+async fn start(cluster: &Cluster) -> (Coordinator, Faulty) {
+    let faulty = Faulty::new(cluster.metastore().await);
+    let coordinator = cluster.start_over(cluster.settings("c1"), Arc::new(faulty.clone())).await;
+    coordinator.is_active().await;
+    (coordinator, faulty)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_it_sessions_and_feed_go_on_and_changes_are_refused_to_be_tried_again() {
+    let cluster = Cluster::new();
+    let (coordinator, faulty) = start(&cluster).await;
+    let mut nodes = Vec::new();
+    for name in ["n1", "n2"] {
+        nodes.push(Hello::new(name, "east").connect(&coordinator).await.unwrap());
+    }
+    coordinator.create("t").await.unwrap();
+    coordinator.push("t", vec![cluster.segment("t", "a", 1), cluster.segment("t", "b", 1)]).await.unwrap();
+    coordinator.load("t", &["east"]).await.unwrap();
+    coordinator.loaded("t").await;
+    let epoch = coordinator.describe().await.unwrap().epoch;
+    faulty.set(Fault::Away);
+
+    for name in ["u", "v"] {
+        let refused = coordinator.create(name).await.unwrap_err();
+        assert_eq!((refused.code(), refused.is_retriable()), (ErrorCode::ServiceNotReady, true), "{refused}");
+    }
+    // Well beyond the lease: a lost node's segments still go elsewhere, and brokers are still told.
+    let mut watch = coordinator.watch("b1", 0).await.unwrap();
+    nodes.remove(0).kill().await;
+    watch
+        .until(|s| servers(s, "t", "a") == ["n2".into()].into() && servers(s, "t", "b").contains("n2"))
+        .await;
+    let run_out = || async {
+        let refused = coordinator.create("u").await.unwrap_err();
+        refused.message().contains("the lease has run out").then_some(())
+    };
+    until("the lease to run out", run_out).await;
+    // A process that is known may come back; a new one has to wait.
+    let back = Hello::new("n1", "east").connect(&coordinator).await;
+    assert!(back.is_ok(), "{:?}", back.err());
+    let new = Hello { incarnation: 2, ..Hello::new("n1", "east") }.connect(&coordinator).await.err().unwrap();
+    assert!(new.is_retriable(), "{new}");
+
+    faulty.set(Fault::None);
+    until("changes again", || async { coordinator.create("u").await.ok() }).await;
+    assert_eq!(coordinator.describe().await.unwrap().epoch, epoch, "nobody else was active in between");
+    coordinator.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_whose_outcome_is_unknown_is_read_back() {
+    let cluster = Cluster::new();
+    let (coordinator, faulty) = start(&cluster).await;
+    faulty.set(Fault::Cut);
+    assert!(coordinator.create("t").await.unwrap_err().is_retriable());
+    faulty.set(Fault::None);
+    // It was done: the same again finds it, with the number that the metastore gave it.
+    let again = || async { coordinator.create("t").await.ok() };
+    assert!(!until("an answer", again).await);
+    assert_eq!(cluster.metastore().await.collections().await.unwrap().len(), 1);
+    coordinator.push("t", vec![cluster.segment("t", "a", 1)]).await.unwrap();
+    coordinator.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn at_the_start_it_is_waited_for() {
+    let cluster = Cluster::new();
+    let faulty = Faulty::new(cluster.metastore().await);
+    faulty.set(Fault::Away);
+    let coordinator = cluster.start_over(cluster.settings("c1"), Arc::new(faulty.clone())).await;
+    let waiting = until("an answer", || coordinator.describe()).await;
+    assert!(!waiting.active);
+    faulty.set(Fault::None);
+    coordinator.is_active().await;
+    coordinator.stop().await.unwrap();
+}
