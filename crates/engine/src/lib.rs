@@ -57,6 +57,7 @@ mod tagging;
 pub mod tpch;
 mod values;
 mod verify;
+mod watch;
 mod worker;
 
 pub use catalog::Catalog;

@@ -31,6 +31,10 @@ pub trait SegmentStore: Send + Sync + fmt::Debug {
     /// The segment's local file; `None` when the node does not hold it. Called on the way of queries: never waits for
     /// the network.
     fn open(&self, segment: SegmentId) -> Option<SegmentFile>;
+
+    /// One of some files, this segment's among them, could not be read or decoded: the store should check it. Called
+    /// on the way of queries, possibly often for one segment: never blocks. Does nothing unless implemented.
+    fn suspect(&self, _segment: SegmentId) {}
 }
 
 /// A segment's local file.

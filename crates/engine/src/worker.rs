@@ -20,6 +20,7 @@ use crate::{
     store::{OnlySegments, SegmentStore, Segments, not_loaded},
     tagging::Resolver,
     verify::check_task,
+    watch::watch,
 };
 
 /// What queries may use on a node.
@@ -84,7 +85,7 @@ impl Sessions {
             .with_config(config)
             .with_distributed_channel_resolver(self.resolver.clone())
             .with_distributed_worker_plan_rewrite_handler(move |event: WorkerPlanRewriteEvent<'_>| {
-                admit(store.as_ref(), event)
+                admit(&store, event)
             })
             .build()
     }
@@ -92,7 +93,7 @@ impl Sessions {
 
 /// Lets a task in only if it reads segments and the node holds them all, before its first row.
 fn admit(
-    store: &dyn SegmentStore,
+    store: &Arc<dyn SegmentStore>,
     event: WorkerPlanRewriteEvent<'_>,
 ) -> DataFusionResult<WorkerPlanRewriteEventResponse> {
     let segments = check_task(&event.plan).map_err(|error| DataFusionError::Plan(error.message().into()))?;
@@ -110,5 +111,5 @@ fn admit(
     if let Some(holds) = event.session_config.get_extension::<Holds>() {
         holds.lock().extend(held);
     }
-    Ok(WorkerPlanRewriteEventResponse::new(event.plan))
+    Ok(WorkerPlanRewriteEventResponse::new(watch(event.plan, store)?))
 }

@@ -31,6 +31,7 @@ use crate::data::{self, Table};
 pub(crate) struct Store {
     files: Mutex<BTreeMap<SegmentId, (PathBuf, u64)>>,
     opened: Mutex<BTreeSet<SegmentId>>,
+    suspected: Mutex<BTreeSet<SegmentId>>,
 }
 
 impl Store {
@@ -40,6 +41,10 @@ impl Store {
 
     pub(crate) fn held(&self) -> BTreeSet<SegmentId> {
         self.files.lock().expect("a lock").keys().copied().collect()
+    }
+
+    pub(crate) fn suspected(&self) -> BTreeSet<SegmentId> {
+        self.suspected.lock().expect("a lock").clone()
     }
 
     pub(crate) fn opened(&self) -> BTreeSet<SegmentId> {
@@ -52,6 +57,10 @@ impl SegmentStore for Store {
         self.opened.lock().expect("a lock").insert(segment);
         let files = self.files.lock().expect("a lock");
         files.get(&segment).map(|(path, bytes)| SegmentFile { path: path.clone(), bytes: *bytes, hold: None })
+    }
+
+    fn suspect(&self, segment: SegmentId) {
+        self.suspected.lock().expect("a lock").insert(segment);
     }
 }
 

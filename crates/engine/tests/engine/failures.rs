@@ -138,6 +138,23 @@ async fn dropping_the_rows_ends_the_work_on_nodes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_cannot_be_read_is_the_nodes_fault_and_suspected() {
+    let cluster = Cluster::tpch(2, 1);
+    let orders = cluster.tables.iter().find(|table| table.name == "orders").expect("a table");
+    let (segment, path) = (cluster.segment("orders", 3).id, &orders.files[3].path);
+    let mut bytes = std::fs::read(path).expect("a file");
+    bytes[4..].fill(0x5a);
+    std::fs::write(path, bytes).expect("written");
+    let node = cluster.nodes.iter().find(|node| node.store.held().contains(&segment)).expect("a holder");
+    let error = cluster.run("SELECT sum(o_totalprice) FROM orders").await.expect_err("the file is corrupt");
+    let QueryError::NodeFailed { node: culprit, memory: false, .. } = error else { panic!("{error:?}") };
+    assert_eq!(culprit, Some(node.url.clone()));
+    assert!(node.store.suspected().contains(&segment));
+    let others = cluster.nodes.iter().filter(|other| other.key != node.key);
+    assert!(others.into_iter().all(|other| other.store.suspected().is_empty()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn errors_of_the_query_blame_no_node() {
     let cluster = Cluster::tpch(2, 1);
     for sql in [
