@@ -6,21 +6,23 @@ use pointsman_ids::{
     CollectionId, Epoch, PartitionName, SegmentId, SegmentName, ShardName,
     catalog::{Checksum, ColumnStatistics, NewSegment, Segment, Value},
 };
-use sqlx::{AssertSqlSafe, FromRow};
+use serde::Serialize;
+use sqlx::FromRow;
 
 use crate::{
     PushOutcome, Result,
     catalog::{exists, not_found},
-    session::{Bind, Session},
+    dialect::Dialect,
+    session::Session,
     statistics::{read_statistics, statistics},
     store::Store,
-    stored::{Origin, int, refusal, text},
+    stored::{Origin, int, json, refusal, text},
 };
 
 const TABLE: &str = "segments";
 
-/// Rows per statement: well below the 32,766 values that SQLite takes, with 11 values a row.
-const BATCH: usize = 1_000;
+/// Segments per statement: few round trips, and each of them far within a statement's limit.
+const BATCH: usize = 5_000;
 
 #[derive(FromRow)]
 struct SegmentRow {
@@ -111,12 +113,10 @@ pub(crate) async fn push(
     let mut added = Vec::with_capacity(fresh.len());
     for (number, content) in (first..).zip(fresh) {
         let shard = content.shard.clone().ok_or_else(|| no_shard(&content))?;
-        let id = SegmentId(Origin::new("counters", "segment").number("last", number)?);
-        added.push(Segment { id, collection, shard, created_at, content });
+        let number = Origin::new("counters", "segment").number("last", number)?;
+        added.push(Segment { id: SegmentId(number), collection, shard, created_at, content });
     }
-    for batch in added.chunks(BATCH) {
-        insert(&mut session, batch, time).await?;
-    }
+    insert(&mut session, id, &added, time).await?;
     session.commit().await?;
     let unchanged = (pushed - added.len()) as u64;
     Ok(PushOutcome { added, unchanged })
@@ -173,70 +173,77 @@ async fn checksums(
 ) -> Result<BTreeMap<String, Vec<u8>>> {
     let mut present = BTreeMap::new();
     for batch in segments.chunks(BATCH) {
-        let names = places(2, batch.len());
-        let sql = format!(
-            "SELECT name, checksum FROM segments WHERE collection = $1 AND NOT dropped AND name IN ({names})"
-        );
-        let mut values = vec![Bind::Int(collection)];
-        values.extend(batch.iter().map(|segment| Bind::Text(segment.name.as_str())));
-        present.extend(session.rows::<(String, Vec<u8>)>(TABLE, AssertSqlSafe(sql), &values).await?);
+        let names = json(&batch.iter().map(|segment| segment.name.as_str()).collect::<Vec<_>>())?;
+        let values = [collection.into(), names.as_str().into()];
+        present.extend(session.rows::<(String, Vec<u8>)>(TABLE, session.dialect().checksums, &values).await?);
     }
     Ok(present)
 }
 
-async fn insert(session: &mut Session, segments: &[Segment], created_at: i64) -> Result<()> {
-    let statistics = segments.iter().map(|segment| statistics(&segment.content.statistics));
-    let statistics = statistics.collect::<Result<Vec<_>>>()?;
-    let mut values: Vec<Bind<'_>> = Vec::with_capacity(segments.len() * 11);
-    for (segment, statistics) in segments.iter().zip(&statistics) {
-        values.extend([
-            Bind::Int(int("the segment's id", segment.id.0)?),
-            Bind::Int(int("the collection's id", segment.collection.0)?),
-            Bind::Text(segment.content.name.as_str()),
-            Bind::Text(segment.content.partition.as_str()),
-            Bind::Text(segment.shard.as_str()),
-            Bind::Text(&segment.content.object),
-            Bind::Int(int("the number of rows", segment.content.rows)?),
-            Bind::Int(int("the length", segment.content.bytes)?),
-            Bind::Bytes(&segment.content.checksum.0),
-            Bind::Text(statistics),
-            Bind::Int(created_at),
-        ]);
+/// A segment as a statement takes it; fields are named like their columns.
+#[derive(Serialize)]
+struct PushedSegment<'a> {
+    id: i64,
+    name: &'a str,
+    partition_name: &'a str,
+    shard: &'a str,
+    object: &'a str,
+    row_count: i64,
+    byte_count: i64,
+    /// Hexadecimal.
+    checksum: String,
+    statistics: String,
+}
+
+impl<'a> PushedSegment<'a> {
+    fn of(segment: &'a Segment) -> Result<Self> {
+        let digit = |four_bits: u8| char::from_digit(four_bits.into(), 16).unwrap_or_default();
+        let checksum =
+            segment.content.checksum.0.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
+        Ok(Self {
+            id: int("the segment's id", segment.id.0)?,
+            name: segment.content.name.as_str(),
+            partition_name: segment.content.partition.as_str(),
+            shard: segment.shard.as_str(),
+            object: &segment.content.object,
+            row_count: int("the number of rows", segment.content.rows)?,
+            byte_count: int("the length", segment.content.bytes)?,
+            checksum: checksum.collect(),
+            statistics: statistics(&segment.content.statistics)?,
+        })
     }
-    let rows = (0..segments.len()).map(|row| format!("({})", places(1 + row * 11, 11))).collect::<Vec<_>>();
-    let sql = format!(
-        "INSERT INTO segments (id, collection, name, partition_name, shard, object, row_count, byte_count, checksum, \
-         statistics, created_at) VALUES {}",
-        rows.join(", ")
-    );
-    session.execute(AssertSqlSafe(sql), &values).await?;
+}
+
+async fn insert(session: &mut Session, collection: i64, segments: &[Segment], created_at: i64) -> Result<()> {
+    for batch in segments.chunks(BATCH) {
+        let pushed = json(&batch.iter().map(PushedSegment::of).collect::<Result<Vec<_>>>()?)?;
+        let values = [pushed.as_str().into(), collection.into(), created_at.into()];
+        session.execute(session.dialect().insert_segments, &values).await?;
+    }
     Ok(())
 }
 
 /// Marks segments as dropped.
 pub(crate) async fn drop_some(store: &Store, epoch: Epoch, segments: &[SegmentId]) -> Result<()> {
-    for_each_batch(store, epoch, "UPDATE segments SET dropped = TRUE WHERE NOT dropped AND id IN", segments)
-        .await
+    for_each_batch(store, epoch, |dialect| dialect.drop_segments, segments).await
 }
 
 /// Removes dropped segments; those that are not dropped stay.
 pub(crate) async fn purge(store: &Store, epoch: Epoch, segments: &[SegmentId]) -> Result<()> {
-    for_each_batch(store, epoch, "DELETE FROM segments WHERE dropped AND id IN", segments).await
+    for_each_batch(store, epoch, |dialect| dialect.purge_segments, segments).await
 }
 
-async fn for_each_batch(store: &Store, epoch: Epoch, statement: &str, segments: &[SegmentId]) -> Result<()> {
-    // An id that the databases cannot even hold is unknown for certain.
-    let ids: Vec<Bind<'_>> =
-        segments.iter().filter_map(|id| i64::try_from(id.0).ok()).map(Bind::Int).collect();
+async fn for_each_batch(
+    store: &Store,
+    epoch: Epoch,
+    statement: fn(&Dialect) -> &'static str,
+    segments: &[SegmentId],
+) -> Result<()> {
     let mut session = store.writing(epoch).await?;
-    for batch in ids.chunks(BATCH) {
-        let sql = format!("{statement} ({})", places(1, batch.len()));
-        session.execute(AssertSqlSafe(sql), batch).await?;
+    for batch in segments.chunks(BATCH) {
+        // An id that the databases cannot even hold is unknown for certain.
+        let ids = json(&batch.iter().filter_map(|id| i64::try_from(id.0).ok()).collect::<Vec<_>>())?;
+        session.execute(statement(session.dialect()), &[ids.as_str().into()]).await?;
     }
     session.commit().await
-}
-
-/// `$3, $4` for 2 places from 3 on.
-fn places(from: usize, count: usize) -> String {
-    (from..from + count).map(|place| format!("${place}")).collect::<Vec<_>>().join(", ")
 }

@@ -24,7 +24,6 @@ pub(crate) enum Connection {
 pub(crate) enum Bind<'a> {
     Int(i64),
     Text(&'a str),
-    Bytes(&'a [u8]),
     Bool(bool),
 }
 
@@ -208,14 +207,12 @@ where
     for<'v> i64: Encode<'v, DB> + Type<DB>,
     for<'v> bool: Encode<'v, DB> + Type<DB>,
     for<'v> &'v str: Encode<'v, DB> + Type<DB>,
-    for<'v> &'v [u8]: Encode<'v, DB> + Type<DB>,
 {
     let mut arguments = DB::Arguments::default();
     for value in values {
         match *value {
             Bind::Int(value) => arguments.add(value),
             Bind::Text(value) => arguments.add(value),
-            Bind::Bytes(value) => arguments.add(value),
             Bind::Bool(value) => arguments.add(value),
         }
         .map_err(sqlx::Error::Encode)?;
