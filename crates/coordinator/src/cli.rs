@@ -1,4 +1,4 @@
-//! The program around [`run`](crate::run): flags, settings, logs, signals, exit codes. Shared by the binary
+//! The program around [`run`]: flags, settings, logs, signals, exit codes. Shared by the binary
 //! `pointsman-coordinator` and by the command `pointsman`.
 
 use std::{path::PathBuf, process::ExitCode};
