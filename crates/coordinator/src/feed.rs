@@ -8,6 +8,14 @@ use pointsman_ids::{
 };
 use pointsman_query_coord::{Stores, collection_entry, group_entries, node_entries, same_content};
 
+/// Bits of a version that count changes; those above are the epoch.
+const COUNTER_BITS: u32 = 32;
+
+/// The epoch of the tenure that gave a version.
+pub(crate) fn epoch_of(version: FeedVersion) -> u64 {
+    version.0 >> COUNTER_BITS
+}
+
 /// Builds snapshots whose version grows with their content only.
 #[derive(Debug)]
 pub(crate) struct Feed {
@@ -18,7 +26,7 @@ pub(crate) struct Feed {
 
 impl Feed {
     pub(crate) fn new(epoch: Epoch) -> Self {
-        Self { version: FeedVersion(epoch.0 << 32), last: None }
+        Self { version: FeedVersion(epoch.0 << COUNTER_BITS), last: None }
     }
 
     /// The newest snapshot, `None` when it says the same as the last one. Collections that did not change keep their

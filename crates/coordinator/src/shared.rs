@@ -13,6 +13,9 @@ use pointsman_settings::CoordinatorSettings;
 
 use crate::{Objects, tenure::Tenure};
 
+/// No lease was ever taken so often; versions of feed and desired states have their upper half for the epoch.
+const MAX_EPOCH: u64 = (1 << 31) - 1;
+
 /// The process's own things, and its tenure while it is active.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -65,8 +68,12 @@ impl Shared {
     /// next one begins above it.
     ///
     /// # Errors
-    /// `service_not_ready` when the epoch is newer than the tenure's.
+    /// `service_not_ready` when the epoch is newer than the tenure's; `parameter_invalid` when it is beyond belief.
     pub(crate) fn hear_epoch(&self, tenure: &Tenure, seen: u64, from: &str) -> Result<(), Error> {
+        if seen > MAX_EPOCH {
+            let text = format!("'{from}' says that it has seen epoch {seen}; no epoch is above {MAX_EPOCH}");
+            return Err(Error::new(ErrorCode::ParameterInvalid, text));
+        }
         self.raise_epoch(seen);
         if seen <= tenure.epoch().0 {
             return Ok(());

@@ -12,6 +12,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use crate::{
+    feed::epoch_of,
     shared::Shared,
     tenure::{Published, Tenure},
 };
@@ -38,7 +39,9 @@ impl pb::routing_feed_server::RoutingFeed for FeedService {
             let tenure = self.0.active()?;
             // Brokers are named like nodes.
             NodeName::new(&request.broker).map_err(|error| error.context("a broker's name"))?;
-            self.0.hear_epoch(&tenure, request.epoch_seen, &request.broker)?;
+            // A version begins with the epoch that gave it, and ours have to be above every one that a broker kept.
+            let seen = request.epoch_seen.max(epoch_of(FeedVersion(request.version)));
+            self.0.hear_epoch(&tenure, seen, &request.broker)?;
             Ok(tenure)
         };
         let tenure = open().map_err(|error: Error| status(&error))?;

@@ -152,6 +152,20 @@ async fn a_newer_epoch_that_somebody_has_seen_is_exceeded() {
     let refused = async { coordinator.watch("b1", 5000).await.err() };
     assert_eq!(refused.await.map(|error| error.code()), Some(ErrorCode::ServiceNotReady));
     let above = || async { coordinator.describe().await.filter(|c| c.active && c.epoch > 5000) };
-    until("an epoch above", above).await;
+    let epoch = until("an epoch above", above).await.epoch;
+    let absurd = Hello { epoch_seen: u64::MAX, ..hello };
+    assert_eq!(absurd.connect(&coordinator).await.err().unwrap().code(), ErrorCode::ParameterInvalid);
+    assert_eq!(coordinator.describe().await.unwrap().epoch, epoch);
+    coordinator.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_that_kept_a_snapshot_of_a_forgotten_epoch_is_told_again() {
+    let cluster = Cluster::new();
+    let coordinator = cluster.active().await;
+    let kept = (77 << 32) + 5;
+    let watch = || async { coordinator.watch_from("b1", kept, 0).await.ok() };
+    let mut watch = until("a watch", watch).await;
+    assert!(watch.next().await.unwrap().version.0 > kept);
     coordinator.stop().await.unwrap();
 }

@@ -214,7 +214,12 @@ impl Coordinator {
     }
 
     pub async fn watch(&self, broker: &str, epoch_seen: u64) -> Result<Watch, Error> {
-        let request = feed_pb::WatchRequest { broker: broker.into(), version: 0, epoch_seen };
+        self.watch_from(broker, 0, epoch_seen).await
+    }
+
+    /// Watches as a broker that has a snapshot already.
+    pub async fn watch_from(&self, broker: &str, version: u64, epoch_seen: u64) -> Result<Watch, Error> {
+        let request = feed_pb::WatchRequest { broker: broker.into(), version, epoch_seen };
         let mut client = RoutingFeedClient::new(self.channel.clone());
         let stream = client.watch(request).await.map_err(|status| error(&status))?.into_inner();
         Ok(Watch { stream })
