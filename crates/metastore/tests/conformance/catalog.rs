@@ -93,7 +93,7 @@ pub(crate) async fn everything_survives_a_new_start(fixture: Fixture) {
     drop(metastore);
 
     let metastore = fixture.open().await;
-    assert_eq!(metastore.collections().await.unwrap(), [made.clone()]);
+    assert_eq!(metastore.collections().await.unwrap(), std::slice::from_ref(&made));
     assert_eq!(metastore.segments(made.id).await.unwrap(), pushed);
     assert_eq!(metastore.groups().await.unwrap(), groups);
     assert_eq!(metastore.nodes().await.unwrap(), [node]);

@@ -144,6 +144,7 @@ pub(crate) async fn segment_ids_are_never_used_again(fixture: Fixture) {
     }
 }
 
+#[expect(clippy::print_stdout, reason = "the figures are worth reading")]
 pub(crate) async fn a_hundred_thousand_segments_are_pushed_at_once(fixture: Fixture) {
     let (metastore, epoch) = fixture.active().await;
     let id = collection(&metastore, epoch, "orders").await.id;

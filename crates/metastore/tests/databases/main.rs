@@ -1,5 +1,7 @@
 //! What only one of the databases can do, or does in its own way: opening, the schema, outages, plans.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
+
 #[path = "../fixture/mod.rs"]
 mod fixture;
 mod opening;
