@@ -68,7 +68,7 @@ pub struct Pace {
     /// How long a segment that is not wanted any more is still served, so that queries which were routed before end
     /// well.
     pub drop_after: Duration,
-    /// How often the files of held segments are looked for.
+    /// How often the files of held segments are looked at from outside: there, as long and as old as they were.
     pub presence_check: Duration,
     /// How often the checksum of the held segment that was verified longest ago is computed again.
     pub scrub: Duration,

@@ -118,6 +118,21 @@ mod tests {
 
     use super::*;
 
+    /// A body that goes on for ever.
+    struct Endless;
+
+    impl Body for Endless {
+        type Data = Bytes;
+        type Error = tonic::Status;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, tonic::Status>>> {
+            Poll::Pending
+        }
+    }
+
     #[tokio::test]
     async fn a_call_runs_until_its_body_is_dropped_and_health_does_not_count() {
         let in_flight = InFlight::default();

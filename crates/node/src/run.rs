@@ -1,22 +1,25 @@
 //! Puts a node together and takes it apart.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
+use futures::FutureExt;
 use pointsman_ids::{Error, Incarnation};
 use pointsman_objects::OpenError;
 use pointsman_settings::NodeSettings;
-use pointsman_telemetry::spawn;
 use rand::{SeedableRng, rngs::StdRng};
-use tokio::{net::TcpListener, sync::watch};
+use tokio::{net::TcpListener, sync::watch, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
-use tonic_health::ServingStatus;
+use tonic_health::{ServingStatus, server::HealthReporter};
+use tracing::Instrument;
 use url::Url;
 
 use crate::{
     DataDirError, Deps,
     cache::{Cache, Plan, Source},
     data_dir::DataDir,
-    drain, http, metrics,
+    drain, http,
+    in_flight::InFlight,
+    metrics,
     session::{Identity, Session, Standing},
     worker::Worker,
 };
@@ -64,83 +67,123 @@ pub enum RunError {
 /// # Errors
 /// When it cannot start, or when one of its ports fails.
 pub async fn run(settings: NodeSettings, deps: Deps, shutdown: CancellationToken) -> Result<(), RunError> {
-    let objects = match settings.objects.as_str() {
-        "" => None,
-        root => Some(Source::open(root, &deps.object_store_options)?),
-    };
-    let grpc = listener(deps.grpc, "grpc_listen", settings.grpc_listen).await?;
-    let http = listener(deps.http, "http_listen", settings.http_listen).await?;
-    let address = advertised(&settings.advertise, &grpc)?;
-    let data_dir = DataDir::open(&settings.data_dir)?;
-    let incarnation = data_dir.next_incarnation(deps.clock.wall())?;
-    metrics::describe(settings.cache_limit.0);
-    tracing::info!(name = settings.name, %incarnation, address, "node starts");
-
-    let (draining, stop) = (CancellationToken::new(), CancellationToken::new());
-    // Tasks end when this function does, however it does.
-    let _stop = stop.clone().drop_guard();
-    let mut rng = StdRng::seed_from_u64(deps.seed);
-    let plan = Plan {
-        data_dir: data_dir.path(),
-        limit: settings.cache_limit.0,
-        concurrency: settings.fetch_concurrency,
-        pace: deps.pace,
-        clock: Arc::clone(&deps.clock),
-        rng: StdRng::from_rng(&mut rng),
-    };
-    let (cache, mut cache_task) = Cache::open(plan, draining.clone(), stop.clone())?;
-    let needs_objects = objects.is_none();
-    objects.into_iter().for_each(|source| cache.objects(Ok(source)));
-
-    let worker = Worker::new(cache.store(), settings.memory_limit.0).await.map_err(RunError::Worker)?;
-    let (health, in_flight) = (worker.health(), worker.in_flight());
-    let (standing, standing_seen) = watch::channel(Standing::default());
-    let pages = http::Pages {
-        observation: cache.observation(),
-        standing: standing_seen,
-        draining: draining.clone(),
-        metrics: deps.metrics,
-    };
-    let mut worker_task = spawn("worker", worker.serve(grpc, stop.clone()));
-    let mut http_task = spawn("http", http::serve(pages, http, stop.clone()));
-    health.set_service_status("", ServingStatus::Serving).await;
-
-    let session = Session {
-        identity: identity(&settings, incarnation, address, needs_objects, deps.object_store_options),
-        cache: cache.clone(),
-        pace: deps.pace,
-        rng: StdRng::from_rng(&mut rng),
-        standing,
-        draining: draining.clone(),
-        stop: stop.clone(),
-        epoch_seen: 0,
-    };
-    let mut session_task = spawn("session", session.run());
-
+    let settle = deps.pace.settle;
+    let mut node = Node::start(&settings, deps).await?;
     tokio::select! {
         () = shutdown.cancelled() => {}
-        ended = &mut worker_task => return Err(ended_error("worker", ended)),
-        ended = &mut http_task => return Err(ended_error("HTTP server", ended)),
-        ended = &mut cache_task => return Err(RunError::Ended("segment cache", format!("{ended:?}"))),
-        ended = &mut session_task => return Err(RunError::Ended("session", format!("{ended:?}"))),
+        Some(ended) = node.tasks.join_next() => {
+            return Err(ended.unwrap_or_else(|error| RunError::Ended("node's task", error.to_string())));
+        }
     }
-    tracing::info!(grace = ?settings.grace, "draining");
-    health.set_service_status("", ServingStatus::NotServing).await;
-    draining.cancel();
-    if !drain::drained(&cache, &in_flight, deps.pace.settle, settings.grace).await {
-        tracing::warn!(calls = in_flight.count(), "the grace is over; calls that still run are broken off");
-    }
-    stop.cancel();
-    for task in [worker_task.abort_handle(), http_task.abort_handle()] {
-        let watched = task.clone();
-        spawn("last-calls", async move {
-            tokio::time::sleep(LAST_CALLS).await;
-            watched.abort();
-        });
-    }
-    let _all_ended = tokio::join!(worker_task, http_task, cache_task, session_task);
+    node.drain(settle, settings.grace).await;
+    node.stop().await;
     tracing::info!("node has stopped");
     Ok(())
+}
+
+/// A node that runs. Dropped, its tasks end.
+struct Node {
+    /// Keeps the folder.
+    _data_dir: DataDir,
+    cache: Cache,
+    health: HealthReporter,
+    in_flight: InFlight,
+    draining: CancellationToken,
+    stop: CancellationToken,
+    /// None of them ends before it is told to. What they give says which one did.
+    tasks: JoinSet<RunError>,
+}
+
+impl Node {
+    async fn start(settings: &NodeSettings, deps: Deps) -> Result<Self, RunError> {
+        let objects = match settings.objects.as_str() {
+            "" => None,
+            root => Some(Source::open(root, &deps.object_store_options)?),
+        };
+        let data_dir = DataDir::open(&settings.data_dir)?;
+        let grpc = listener(deps.grpc, "grpc_listen", settings.grpc_listen).await?;
+        let http = listener(deps.http, "http_listen", settings.http_listen).await?;
+        let address = advertised(&settings.advertise, &grpc)?;
+        let incarnation = data_dir.next_incarnation(deps.clock.wall())?;
+        metrics::describe(settings.cache_limit.0);
+        tracing::info!(name = settings.name, %incarnation, address, "node starts");
+
+        let (draining, stop) = (CancellationToken::new(), CancellationToken::new());
+        let mut rng = StdRng::seed_from_u64(deps.seed);
+        let plan = Plan {
+            data_dir: data_dir.path(),
+            limit: settings.cache_limit.0,
+            concurrency: settings.fetch_concurrency,
+            pace: deps.pace,
+            clock: Arc::clone(&deps.clock),
+            rng: StdRng::from_rng(&mut rng),
+        };
+        let (cache, driver) = Cache::open(plan, draining.clone(), stop.clone())?;
+        let needs_objects = objects.is_none();
+        objects.into_iter().for_each(|source| cache.objects(Ok(source)));
+
+        let worker = Worker::new(cache.store(), settings.memory_limit.0).await.map_err(RunError::Worker)?;
+        let (health, in_flight) = (worker.health(), worker.in_flight());
+        let standing = watch::Sender::new(Standing::default());
+        let pages = http::Pages {
+            observation: cache.observation(),
+            standing: standing.subscribe(),
+            draining: draining.clone(),
+            metrics: deps.metrics,
+        };
+        let session = Session {
+            identity: identity(settings, incarnation, address, needs_objects, deps.object_store_options),
+            cache: cache.clone(),
+            pace: deps.pace,
+            rng: StdRng::from_rng(&mut rng),
+            standing,
+            draining: draining.clone(),
+            stop: stop.clone(),
+            epoch_seen: 0,
+        };
+        let mut tasks = JoinSet::new();
+        part(&mut tasks, "worker", worker.serve(grpc, stop.clone()));
+        part(&mut tasks, "HTTP server", http::serve(pages, http, stop.clone()));
+        part(&mut tasks, "segment cache", driver.map(Ok::<(), Infallible>));
+        part(&mut tasks, "session", session.run().map(Ok::<(), Infallible>));
+        health.set_service_status("", ServingStatus::Serving).await;
+        Ok(Self { _data_dir: data_dir, cache, health, in_flight, draining, stop, tasks })
+    }
+
+    /// Serves on, takes nothing new, and says so everywhere, until nobody needs this node or the grace is over.
+    async fn drain(&self, settle: Duration, grace: Duration) {
+        tracing::info!(?grace, "draining");
+        self.health.set_service_status("", ServingStatus::NotServing).await;
+        self.draining.cancel();
+        if !drain::drained(&self.cache, &self.in_flight, settle, grace).await {
+            let calls = self.in_flight.count();
+            tracing::warn!(calls, "the grace is over; calls that still run are broken off");
+        }
+    }
+
+    /// Ends all tasks, those that do not end by themselves too.
+    async fn stop(mut self) {
+        self.stop.cancel();
+        let ended = async { while self.tasks.join_next().await.is_some() {} };
+        if timeout(LAST_CALLS, ended).await.is_err() {
+            self.tasks.shutdown().await;
+        }
+    }
+}
+
+/// Runs a part of the node as a task.
+fn part<E: std::error::Error + Send>(
+    tasks: &mut JoinSet<RunError>,
+    name: &'static str,
+    work: impl Future<Output = Result<(), E>> + Send + 'static,
+) {
+    let named = async move {
+        match work.await {
+            Ok(()) => RunError::Ended(name, "it was not told to".into()),
+            Err(error) => RunError::Ended(name, pointsman_telemetry::chain(&error)),
+        }
+    };
+    tasks.spawn(named.instrument(tracing::info_span!("task", name)));
 }
 
 async fn listener(
@@ -193,16 +236,4 @@ fn identity(
         needs_objects,
         object_store_options,
     }
-}
-
-fn ended_error<E: std::error::Error>(
-    what: &'static str,
-    ended: Result<Result<(), E>, tokio::task::JoinError>,
-) -> RunError {
-    let why = match ended {
-        Ok(Ok(())) => "without an error".into(),
-        Ok(Err(error)) => pointsman_telemetry::chain(&error),
-        Err(error) => error.to_string(),
-    };
-    RunError::Ended(what, why)
 }

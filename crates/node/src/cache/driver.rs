@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use pointsman_clock::{Clock, MonoTime};
-use pointsman_ids::{Error, ErrorCode, SegmentId};
+use pointsman_clock::Clock;
+use pointsman_ids::{Error, ErrorCode};
 use rand::{Rng, rngs::StdRng};
 use tokio::{
     sync::{mpsc, watch},
@@ -16,7 +16,7 @@ use super::{
     Desired, Objects, Observation, Plan,
     fetch::{blocking, fetch},
     files::Folder,
-    held::{Doubt, Shelf},
+    held::{self, Doubt, Shelf},
     ledger::{Action, Ledger, Outcome},
     wish::Wish,
 };
@@ -40,8 +40,8 @@ pub(crate) struct Inputs {
 enum Done {
     /// An action of the ledger, and how long it took.
     Action(Action, Result<(), Error>, Duration),
-    /// Held files that are not there, or have another length.
-    Missing(Vec<SegmentId>),
+    /// All files were looked at.
+    Looked(Vec<Doubt>),
     /// The wish was stored.
     Stored,
 }
@@ -173,26 +173,13 @@ impl Driver {
     fn doubt(&mut self, doubt: Doubt) {
         match doubt {
             Doubt::Missing(id) => self.ledger.suspect(id, false),
-            Doubt::Damaged(id) => {
-                // A query of its own fault may cause the same doubt again and again.
-                let now = self.clock.mono();
-                let fresh = |at: MonoTime| now - at < self.pace.presence_check;
-                if !self.ledger.verified_at(id).is_some_and(fresh) {
-                    self.ledger.suspect(id, true);
-                }
-            }
+            Doubt::Altered(id) => self.ledger.suspect(id, true),
         }
     }
 
     fn look_for_files(&mut self) {
-        let folder = self.folder.clone();
-        let held = self.observed.borrow().segments.clone();
-        let held: Vec<_> =
-            self.ledger.served().filter_map(|id| Some((id, held.get(&id)?.segment.bytes))).collect();
-        self.jobs.spawn_blocking(move || {
-            let wrong = |(id, bytes): &(SegmentId, u64)| folder.length(*id).ok().flatten() != Some(*bytes);
-            Done::Missing(held.into_iter().filter(wrong).map(|(id, _)| id).collect())
-        });
+        let files = self.shelf.files();
+        self.jobs.spawn_blocking(move || Done::Looked(held::doubts(&files)));
     }
 
     fn start(&mut self, action: Action) {
@@ -201,7 +188,7 @@ impl Driver {
         let objects = self.objects.clone();
         self.jobs.spawn(async move {
             let result = match action.clone() {
-                Action::Verify(segment) => blocking(move || folder.verify(&segment)).await,
+                Action::Verify(segment) => blocking(move || folder.verify_or_remove(&segment)).await,
                 Action::Remove(id) => {
                     let failed =
                         |error: std::io::Error| Error::new(ErrorCode::NodeIoError, error.to_string());
@@ -220,7 +207,7 @@ impl Driver {
     fn done(&mut self, done: Result<Done, tokio::task::JoinError>) {
         match done {
             Ok(Done::Action(action, result, took)) => self.action_done(&action, result, took),
-            Ok(Done::Missing(missing)) => missing.into_iter().for_each(|id| self.ledger.suspect(id, false)),
+            Ok(Done::Looked(doubts)) => doubts.into_iter().for_each(|doubt| self.doubt(doubt)),
             Ok(Done::Stored) => {
                 self.storing = false;
                 self.store();
@@ -232,13 +219,13 @@ impl Driver {
     fn action_done(&mut self, action: &Action, result: Result<(), Error>, took: Duration) {
         let now = self.clock.mono();
         let outcome = match (action, result) {
-            (Action::Verify(_), Ok(())) => Outcome::Good,
-            (Action::Verify(segment), Err(error)) => {
+            (Action::Verify(segment), Ok(())) => {
+                self.shelf.renew(segment.id());
+                Outcome::Good
+            }
+            (Action::Verify(_), Err(error)) => {
                 metrics::damaged();
                 tracing::warn!(%error, "a cached file is not what it should be; it is fetched again");
-                if let Err(error) = self.folder.remove(segment.id()) {
-                    tracing::warn!(%error, %segment, "the damaged file cannot be removed; it will be replaced");
-                }
                 Outcome::Gone
             }
             (Action::Fetch(segment), Ok(())) => {

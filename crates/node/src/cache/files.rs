@@ -63,15 +63,6 @@ impl Folder {
         self.0.join(format!("{id}.{TEMPORARY}"))
     }
 
-    /// Length of a segment's file; `None`: there is none.
-    pub(crate) fn length(&self, id: SegmentId) -> io::Result<Option<u64>> {
-        match fs::metadata(self.path(id)) {
-            Ok(metadata) => Ok(Some(metadata.len())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Removes a segment's file, if it is there.
     pub(crate) fn remove(&self, id: SegmentId) -> io::Result<()> {
         match fs::remove_file(self.path(id)) {
@@ -80,11 +71,23 @@ impl Folder {
         }
     }
 
+    /// Compares a segment's file with the wish, and removes it when it differs or cannot be read.
+    ///
+    /// # Errors
+    /// As [`Folder::verify`]. One that cannot be removed either is replaced by the next fetch.
+    pub(crate) fn verify_or_remove(&self, segment: &Wanted) -> Result<(), Error> {
+        self.verify(segment).inspect_err(|_| {
+            if let Err(error) = self.remove(segment.id()) {
+                tracing::warn!(%error, %segment, "a damaged file cannot be removed");
+            }
+        })
+    }
+
     /// Compares a segment's file with the wish, to the last byte.
     ///
     /// # Errors
     /// `segment_not_loaded` when there is none, `segment_load_failed` when it differs or cannot be read.
-    pub(crate) fn verify(&self, segment: &Wanted) -> Result<(), Error> {
+    fn verify(&self, segment: &Wanted) -> Result<(), Error> {
         let unreadable = |error: io::Error| {
             let code = match error.kind() {
                 io::ErrorKind::NotFound => ErrorCode::SegmentNotLoaded,

@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::{Arc, Weak},
+    time::SystemTime,
 };
 
 use arc_swap::ArcSwap;
@@ -16,17 +17,37 @@ use tokio::sync::mpsc;
 pub(crate) struct HeldFile {
     path: PathBuf,
     bytes: u64,
+    /// When it was last written, as the file system says; `None`: it does not say.
+    written: Option<SystemTime>,
 }
 
-type Files = BTreeMap<SegmentId, Arc<HeldFile>>;
+impl HeldFile {
+    fn new(path: PathBuf, bytes: u64) -> Self {
+        let written = std::fs::metadata(&path).and_then(|metadata| metadata.modified()).ok();
+        Self { path, bytes, written }
+    }
+
+    /// One look from outside tells a file that was removed, cut or written behind our back from one that was not.
+    fn doubt(&self, id: SegmentId) -> Option<Doubt> {
+        match std::fs::metadata(&self.path) {
+            Ok(metadata) if metadata.len() == self.bytes => {
+                (metadata.modified().ok() != self.written).then_some(Doubt::Altered(id))
+            }
+            _ => Some(Doubt::Missing(id)),
+        }
+    }
+}
+
+/// The files that are served.
+pub(crate) type Files = BTreeMap<SegmentId, Arc<HeldFile>>;
 
 /// A doubt of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doubt {
     /// Its file is not there, or has another length.
     Missing(SegmentId),
-    /// Reading or decoding it failed.
-    Damaged(SegmentId),
+    /// It was written since it was verified.
+    Altered(SegmentId),
 }
 
 /// The segments that queries may read, as one immutable map behind an atomic pointer.
@@ -41,22 +62,26 @@ impl HeldSegments {
     pub(crate) fn new(doubts: mpsc::Sender<Doubt>) -> Self {
         Self { files: Arc::default(), doubts }
     }
-
-    fn doubt(&self, doubt: Doubt) {
-        let _full_or_closed = self.doubts.try_send(doubt);
-    }
 }
 
 impl SegmentStore for HeldSegments {
     fn open(&self, segment: SegmentId) -> Option<SegmentFile> {
         let file = self.files.load().get(&segment).map(Arc::clone)?;
-        // One look at the file tells a file that was removed or cut behind our back from one that is held.
-        if std::fs::metadata(&file.path).map(|metadata| metadata.len()).ok() != Some(file.bytes) {
-            self.doubt(Doubt::Missing(segment));
+        let doubt = file.doubt(segment);
+        if let Some(doubt) = doubt {
+            let _full_or_closed = self.doubts.try_send(doubt);
+        }
+        // What was written is served until it is known to be wrong: a mere touch takes nothing from anybody.
+        if let Some(Doubt::Missing(_)) = doubt {
             return None;
         }
         Some(SegmentFile { path: file.path.clone(), bytes: file.bytes, hold: Some(file) })
     }
+}
+
+/// What looking at all files says. Blocks.
+pub(crate) fn doubts(files: &Files) -> Vec<Doubt> {
+    files.iter().filter_map(|(id, file)| file.doubt(*id)).collect()
 }
 
 /// The writing side of [`HeldSegments`]: one per cache.
@@ -94,11 +119,23 @@ impl Shelf {
             if !self.files.contains_key(id)
                 && let Some((path, bytes)) = file(*id)
             {
-                self.files.insert(*id, Arc::new(HeldFile { path, bytes }));
+                self.files.insert(*id, Arc::new(HeldFile::new(path, bytes)));
             }
         }
         self.held.files.store(Arc::new(self.files.clone()));
         self.readers.retain(|_, reader| reader.strong_count() > 0);
+    }
+
+    /// A file that is served was verified again: looks at it anew when it is published next.
+    pub(crate) fn renew(&mut self, id: SegmentId) {
+        if let Some(file) = self.files.remove(&id) {
+            self.readers.insert(id, Arc::downgrade(&file));
+        }
+    }
+
+    /// What is served.
+    pub(crate) fn files(&self) -> Arc<Files> {
+        self.held.files.load_full()
     }
 
     /// Whether a query may still read a segment's file that is not served any more.

@@ -182,11 +182,6 @@ impl Ledger {
         }
     }
 
-    /// When a held file was last found good; `None`: it is not held.
-    pub(crate) fn verified_at(&self, id: SegmentId) -> Option<MonoTime> {
-        self.entries.get(&id).filter(|entry| entry.phase == Phase::Held)?.verified_at
-    }
-
     /// The held segment that was verified longest ago.
     pub(crate) fn oldest_verified(&self) -> Option<SegmentId> {
         let held = self.entries.iter().filter(|(_, entry)| entry.phase == Phase::Held);
@@ -205,7 +200,7 @@ impl Ledger {
                 let current = entry.segment.as_ref().zip(worked_on).is_some_and(|(a, b)| a.same_content(b));
                 entry.phase = if current { Phase::Held } else { Phase::Doubtful { served: false } };
                 entry.failure = None;
-                entry.verified_at = Some(now);
+                entry.verified_at = current.then_some(now);
             }
             Outcome::Gone => {
                 entry.phase = Phase::Absent;

@@ -1,6 +1,6 @@
 //! The segment cache: a bounded folder that follows the desired state.
 //!
-//! [`ledger`](self) decides, [`driver`](self) does, [`held`](self) is what queries see.
+//! The ledger decides, the driver does, and queries see what is held.
 
 mod driver;
 mod fetch;
@@ -80,7 +80,7 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// Looks at the folder and starts the driver. `draining`: nothing new is fetched from then on; `stop`: the driver
+    /// Looks at the folder, and gives the task that drives the cache. `draining`: nothing new is fetched from then on; `stop`: the driver
     /// ends. Nothing is served before it is verified, against the wish that an earlier process stored if there is one.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl Cache {
         plan: Plan<'_>,
         draining: CancellationToken,
         stop: CancellationToken,
-    ) -> Result<(Self, tokio::task::JoinHandle<()>), DataDirError> {
+    ) -> Result<(Self, impl Future<Output = ()> + Send + use<>), DataDirError> {
         let failed = |source| DataDirError::Io {
             doing: "opening the segment cache in",
             path: plan.data_dir.to_owned(),
@@ -117,8 +117,7 @@ impl Cache {
         };
         let shelf = held::Shelf::new(held.clone());
         let driver = driver::Driver::new(&plan, folder, stored, ledger, shelf, observed);
-        let task = pointsman_telemetry::spawn("segment-cache", driver.run(inputs));
-        Ok((Self { desired, objects, observation, held }, task))
+        Ok((Self { desired, objects, observation, held }, driver.run(inputs)))
     }
 
     /// Tells the node's whole wish.

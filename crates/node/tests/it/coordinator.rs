@@ -5,7 +5,7 @@ use std::{
     net::{SocketAddr, TcpListener},
     pin::Pin,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures::Stream;
@@ -106,7 +106,7 @@ impl Coordinator {
             script: watch::Sender::new(script),
             heard: watch::Sender::new(Heard::default()),
         });
-        let listener = TcpListener::bind(address).unwrap();
+        let listener = bind(address);
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let runtime =
@@ -163,6 +163,18 @@ impl Coordinator {
 impl Drop for Coordinator {
     fn drop(&mut self) {
         self.runtime.take().into_iter().for_each(Runtime::shutdown_background);
+    }
+}
+
+/// Binds an address that a coordinator before may be about to let go.
+fn bind(address: SocketAddr) -> TcpListener {
+    let began = Instant::now();
+    loop {
+        match TcpListener::bind(address) {
+            Ok(listener) => return listener,
+            Err(error) => assert!(began.elapsed() < DEADLINE, "{address}: {error}"),
+        }
+        std::thread::yield_now();
     }
 }
 

@@ -14,8 +14,8 @@ use crate::{
 };
 
 async fn health(url: &str) -> ServingStatus {
-    let mut client = HealthClient::connect(url.to_owned()).await.unwrap();
-    client.check(HealthCheckRequest::default()).await.unwrap().into_inner().status()
+    let channel = tonic::transport::Endpoint::from_shared(url.to_owned()).unwrap().connect().await.unwrap();
+    HealthClient::new(channel).check(HealthCheckRequest::default()).await.unwrap().into_inner().status()
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ mod cluster;
 mod coordinator;
 mod drain;
 mod node;
+mod program;
 mod query;
 mod restart;
 mod segments;

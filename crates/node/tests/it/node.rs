@@ -1,6 +1,7 @@
 //! A node on a runtime of its own, so that it can be killed.
 
 use std::{
+    fs,
     net::TcpListener,
     path::{Path, PathBuf},
     time::Duration,
@@ -81,6 +82,16 @@ impl Node {
     /// Where a segment's file lies.
     pub(crate) fn file(&self, id: u64) -> PathBuf {
         self.data_dir.join("segments").join(format!("{id}.parquet"))
+    }
+
+    /// Waits until a segment's file has this content, as long as it takes to notice and to fetch.
+    pub(crate) async fn until_file(&self, id: u64, content: &[u8]) {
+        let waiting = async {
+            while fs::read(self.file(id)).ok().as_deref() != Some(content) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(DEADLINE, waiting).await.expect("the file has not come back");
     }
 
     /// Tells it to stop.

@@ -1,8 +1,6 @@
 //! Desired state, files and reports.
 
-use std::fs;
-
-use pointsman_proto::node::v1::SegmentState;
+use std::{fs, os::unix::fs::FileExt};
 
 use crate::{
     cluster::{Cluster, content},
@@ -56,13 +54,25 @@ async fn a_file_removed_behind_its_back_is_fetched_again() {
     let node = cluster.node();
     cluster.coordinator.until("held", |heard| heard.holds(&[1])).await;
     fs::remove_file(node.file(1)).unwrap();
-    cluster.coordinator.until("not held", |heard| heard.state(1) == SegmentState::Fetching).await;
+    node.until_file(1, &content(1)).await;
     cluster.coordinator.until("held again", |heard| heard.holds(&[1])).await;
-    assert_eq!(fs::read(node.file(1)).unwrap(), content(1));
 }
 
 #[tokio::test]
-async fn a_file_that_is_altered_in_place_is_found_by_the_scrub_and_fetched_again() {
+async fn a_file_that_is_written_by_others_is_verified_and_fetched_again() {
+    let cluster = Cluster::start();
+    cluster.coordinator.want(&[cluster.push(1, &content(1))]);
+    let node = cluster.node();
+    cluster.coordinator.until("held", |heard| heard.holds(&[1])).await;
+    let mut altered = content(1);
+    altered[1_234_567] ^= 1;
+    fs::write(node.file(1), altered).unwrap();
+    node.until_file(1, &content(1)).await;
+    cluster.coordinator.until("held again", |heard| heard.holds(&[1])).await;
+}
+
+#[tokio::test]
+async fn rot_that_leaves_no_trace_is_found_by_the_scrub() {
     let cluster = Cluster::start();
     cluster.coordinator.want(&[cluster.push(1, &content(1))]);
     let node = cluster
@@ -70,10 +80,12 @@ async fn a_file_that_is_altered_in_place_is_found_by_the_scrub_and_fetched_again
     cluster.coordinator.until("held", |heard| heard.holds(&[1])).await;
     let mut altered = content(1);
     altered[1_234_567] ^= 1;
-    fs::write(node.file(1), altered).unwrap();
-    cluster.coordinator.until("not held", |heard| heard.state(1) == SegmentState::Fetching).await;
+    let written = fs::metadata(node.file(1)).unwrap().modified().unwrap();
+    let file = fs::OpenOptions::new().write(true).open(node.file(1)).unwrap();
+    file.write_all_at(&altered[1_234_567..1_234_568], 1_234_567).unwrap();
+    file.set_modified(written).unwrap();
+    node.until_file(1, &content(1)).await;
     cluster.coordinator.until("held again", |heard| heard.holds(&[1])).await;
-    assert_eq!(fs::read(node.file(1)).unwrap(), content(1));
 }
 
 #[tokio::test]
