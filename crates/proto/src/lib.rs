@@ -27,7 +27,7 @@ macro_rules! package {
         $(#[$doc])*
         pub mod $side {
             /// Version 1.
-            #[allow(missing_docs, clippy::all, reason = "generated; the proto files hold the documentation")]
+            #[allow(missing_docs, clippy::all, clippy::allow_attributes_without_reason, reason = "generated; the proto files hold the documentation")]
             pub mod v1 {
                 tonic::include_proto!($path);
             }

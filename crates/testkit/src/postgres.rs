@@ -2,7 +2,6 @@
 
 use std::{
     env,
-    ffi::OsString,
     fs::{self, File},
     os::unix::{fs::chown, process::CommandExt},
     path::{Path, PathBuf},
@@ -199,7 +198,7 @@ fn unprivileged_user() -> anyhow::Result<Option<(Uid, Gid)>> {
 /// # Errors
 /// There is none.
 pub fn server_binaries() -> anyhow::Result<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_else(OsString::new);
+    let path = env::var_os("PATH").unwrap_or_default();
     let found = env::split_paths(&path)
         .chain(debian_versions(Path::new(DEBIAN_FOLDER)))
         .find(|folder| ["initdb", "postgres"].iter().all(|program| folder.join(program).is_file()));
