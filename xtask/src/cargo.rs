@@ -9,7 +9,8 @@ use crate::stop;
 
 /// The root of the workspace: of the checkout that cargo runs this program for, since several may share its build.
 pub(crate) fn root() -> PathBuf {
-    let own = env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    let own = env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     own.parent().map_or(own.clone(), PathBuf::from)
 }
 

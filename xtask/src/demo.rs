@@ -70,7 +70,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
     title("What the broker thinks of the nodes now");
     show_health(&cluster)?;
-    title(&format!("Load per group; the coordinator gives {VICTIM} a while to come back before it moves its segments"));
+    title(&format!(
+        "Load per group; the coordinator gives {VICTIM} a while to come back before it moves its segments"
+    ));
     show(&cluster, &["status"])?;
     next_steps(&cluster);
     println!("\nEverything was as it should be, in {:.0} s.", start.elapsed().as_secs_f32());
@@ -127,8 +129,8 @@ fn show_health(cluster: &Cluster) -> anyhow::Result<()> {
         let field = |name: &str| node[name].as_str().unwrap_or_default();
         let health = match (node["routable"].as_bool(), node["next_probe_in_ms"].as_u64()) {
             (Some(true), _) => "routable".to_owned(),
-            (_, Some(wait)) => format!("excluded ({}), next probe in {wait} ms", field("evidence")),
-            _ => format!("excluded ({})", field("evidence")),
+            (_, Some(wait)) => format!("excluded, next probe in {wait} ms"),
+            _ => "excluded".to_owned(),
         };
         println!("  node {} in group {}: {health}", field("node"), field("group"));
     }

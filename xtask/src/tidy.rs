@@ -101,7 +101,8 @@ fn metrics(root: &Path) -> anyhow::Result<Vec<String>> {
 }
 
 fn is_metric(word: &str) -> bool {
-    word.starts_with("pointsman_") && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+    word.starts_with("pointsman_")
+        && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 
 /// The id of the line `| BR-1 | ...`.

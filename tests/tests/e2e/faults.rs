@@ -63,7 +63,10 @@ fn wait_whole(cluster: &Cluster) -> anyhow::Result<()> {
             let segments = routing["segments"].as_array().context("segments in the broker's view")?;
             let copies = |segment: &Value| {
                 let candidates = segment["candidates"].as_array().map(Vec::as_slice).unwrap_or_default();
-                candidates.iter().filter(|copy| copy["observed"] == "online" && copy["routable"] == true).count()
+                candidates
+                    .iter()
+                    .filter(|copy| copy["observed"] == "online" && copy["routable"] == true)
+                    .count()
             };
             ensure!(!segments.is_empty() && segments.iter().all(|segment| copies(segment) >= 2), "{text}");
             Ok(())

@@ -6,7 +6,7 @@ use pointsman_testkit::{Cluster, ClusterOptions};
 use serde_json::json;
 
 /// CSV and a folder of Parquet, pushed, loaded and asked; the same push again changes nothing, another content under
-/// the same name is refused, and a column of another type is named.
+/// the same name is refused, and what does not fit the columns is named.
 #[test]
 fn own_csv_and_parquet_are_pushed_loaded_and_queried() -> anyhow::Result<()> {
     let cluster = super::tpch()?;
@@ -46,7 +46,10 @@ fn own_csv_and_parquet_are_pushed_loaded_and_queried() -> anyhow::Result<()> {
     let other = folder.path().join("other.csv");
     fs::write(&other, "id,kind,price,day\nx,view,1.5,2026-01-02\n")?;
     let refused = cluster.run(&["segment", "push", "--collection", "events", &other.to_string_lossy()]);
-    assert!(refused.is_err_and(|error| error.to_string().contains("id")));
+    assert!(refused.is_err_and(|error| error.to_string().contains("'x' as type 'Int64'")));
+    fs::write(&other, "id,name,price,day\n1,view,1.5,2026-01-02\n")?;
+    let refused = cluster.run(&["segment", "push", "--collection", "events", &other.to_string_lossy()]);
+    assert!(refused.is_err_and(|error| error.to_string().contains("column 'kind': wanted Utf8")));
 
     cluster.run(&["release", "events"])?;
     let answer = pointsman_testkit::eventually("a released collection", super::LIMIT, || {

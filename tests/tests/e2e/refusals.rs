@@ -32,7 +32,7 @@ fn refused_statements_leave_the_broker_alive() -> anyhow::Result<()> {
         "DROP TABLE region",
         "SELECT",
         "SELECT 1; SELECT 2",
-        "",
+        "-- nothing",
     ] {
         let answer = sql.ask(statement)?;
         let start: String = statement.chars().take(60).collect();
