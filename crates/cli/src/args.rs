@@ -66,10 +66,10 @@ pub(crate) enum Command {
     Node(commands::node::NodeCommand),
     /// Run a coordinator
     #[command(hide = true)]
-    Coordinator(commands::serve::Serve<pointsman_coordinator::cli::Args>),
+    Coordinator(commands::serve::Serve),
     /// Run a broker
     #[command(hide = true)]
-    Broker(commands::serve::Serve<pointsman_broker::cli::Args>),
+    Broker(commands::serve::Serve),
 }
 
 #[cfg(test)]

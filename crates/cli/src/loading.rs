@@ -125,6 +125,7 @@ impl Shown {
     fn update_line(&mut self, groups: &BTreeMap<String, (u64, u64)>) {
         let parts: Vec<String> = groups
             .iter()
+            .filter(|(_, (_, wanted))| *wanted > 0)
             .map(|(group, (held, wanted))| format!("group {group} {held} of {wanted} segments"))
             .collect();
         let line = format!("loading: {}", parts.join(", "));

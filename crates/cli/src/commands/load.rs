@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use pointsman_ids::ErrorCode;
-use pointsman_proto::coordinator::v1::{ListResourceGroupsRequest, LoadCollectionRequest};
+use pointsman_proto::coordinator::v1::LoadCollectionRequest;
 use tokio::time::Instant;
 
 use crate::{
@@ -73,14 +72,6 @@ pub(crate) async fn register(
     };
     match answer(coordinator.query_coord().load_collection(request).await) {
         Ok(answer) => Ok(answer.registered),
-        Err(error) if error.code() == ErrorCode::ResourceGroupNotFound => {
-            let groups =
-                coordinator.resource_groups().list_resource_groups(ListResourceGroupsRequest {}).await;
-            let groups = answer(groups).map(|answer| answer.groups).unwrap_or_default();
-            let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
-            Err(anyhow::Error::new(error)
-                .context(format!("there are the resource groups {}", names.join(", "))))
-        }
         Err(error) => Err(coordinator.explain(error, collection).await.into()),
     }
 }

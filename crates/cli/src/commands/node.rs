@@ -21,7 +21,7 @@ pub(crate) struct NodeCommand {
     pub(crate) command: Option<NodeAction>,
     /// How to run a node.
     #[command(flatten)]
-    pub(crate) serve: Serve<pointsman_node::cli::Args>,
+    pub(crate) serve: Serve,
 }
 
 /// What can be done with nodes.

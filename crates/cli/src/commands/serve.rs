@@ -7,8 +7,8 @@ use std::{
     time::Duration,
 };
 
-use clap::Args;
 use nix::sys::signal::{Signal, raise};
+use pointsman_program::Args;
 
 /// How long a program may drain after its parent went away.
 const GRACE: Duration = Duration::from_secs(5);
@@ -16,11 +16,11 @@ const GRACE: Duration = Duration::from_secs(5);
 const TERMINATED: i32 = 143;
 
 /// Flags of a program, and how it is tied to its parent.
-#[derive(Debug, Args)]
-pub(crate) struct Serve<A: Args> {
+#[derive(Debug, clap::Args)]
+pub(crate) struct Serve {
     /// The program's own flags.
     #[command(flatten)]
-    args: A,
+    args: Args,
     /// Stop when standard input ends: the parent holds the other end, and the system closes it however the parent ends
     #[arg(long, hide = true)]
     exit_with_parent: bool,
@@ -29,13 +29,13 @@ pub(crate) struct Serve<A: Args> {
 /// Name of the flag of [`Serve::exit_with_parent`].
 pub(crate) const EXIT_WITH_PARENT: &str = "--exit-with-parent";
 
-impl<A: Args> Serve<A> {
+impl Serve {
     /// Runs the program to its end.
-    pub(crate) fn run(self, program: impl FnOnce(A) -> ExitCode) -> ExitCode {
+    pub(crate) fn run(&self, program: impl FnOnce(&Args) -> ExitCode) -> ExitCode {
         if self.exit_with_parent {
             thread::spawn(follow_parent);
         }
-        program(self.args)
+        program(&self.args)
     }
 }
 

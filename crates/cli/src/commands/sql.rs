@@ -51,7 +51,7 @@ pub(crate) struct SqlArgs {
 
 /// Runs the statements and says whether all were answered completely.
 pub(crate) async fn run(args: SqlArgs, target: &Target) -> anyhow::Result<Exit> {
-    let text = if args.command.is_empty() { read(args.file.as_deref())? } else { args.command.join(";\n") };
+    let text = if args.command.is_empty() { read(args.file.as_deref())? } else { args.command.join("\n;\n") };
     let statements = statements(&text)?;
     if statements.is_empty() {
         return Err(Failure::Usage("there is no SQL statement in the input".into()).into());
@@ -91,6 +91,9 @@ fn print(answer: &Answer, format: Format) -> io::Result<()> {
     for exception in &answer.exceptions {
         output::error(&format!("{} ({})", exception.message, exception.error_code));
     }
-    output::note(answer.coverage());
+    // A failure without rows has nothing to be complete.
+    if answer.result_table.is_some() || answer.partial_result {
+        output::note(answer.coverage());
+    }
     Ok(())
 }

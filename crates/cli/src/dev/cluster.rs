@@ -5,6 +5,7 @@ use std::{fs, time::Duration};
 use anyhow::Context;
 use pointsman_proto::coordinator::v1::{ListNodesRequest, NodeState};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     config::{self, Listen, url},
@@ -35,6 +36,8 @@ pub(super) struct Cluster {
     nodes: Vec<Listen>,
     /// In the order in which they were started.
     processes: Vec<Process>,
+    /// Set when they are meant to end.
+    stopping: CancellationToken,
     http: reqwest::Client,
 }
 
@@ -53,6 +56,7 @@ impl Cluster {
                 .map(|_| anyhow::Ok(Listen { grpc: next()?, http: next()? }))
                 .collect::<Result<_, _>>()?,
             processes: Vec::new(),
+            stopping: CancellationToken::new(),
             http: reqwest::Client::builder().timeout(Duration::from_secs(2)).build()?,
             layout,
         };
@@ -193,8 +197,9 @@ impl Cluster {
                 process.name.as_str()
             };
             let hint = format!("pointsman {program} --config {}", config.display());
+            let stopping = self.stopping.clone();
             pointsman_telemetry::spawn("report", async move {
-                let Some(status) = process.ended().await else { return };
+                let Some(Some(status)) = stopping.run_until_cancelled(process.ended()).await else { return };
                 let (name, pid) = (&process.name, process.pid);
                 output::note(format_args!(
                     "{name} (process {pid}) ended: {status}; log: {}; start it again: {hint}",
@@ -206,6 +211,7 @@ impl Cluster {
 
     /// Stops everything: first the broker, so that no query finds its nodes gone, then the nodes, then the coordinator.
     pub(super) async fn stop(&self) {
+        self.stopping.cancel();
         let (nodes, others): (Vec<_>, Vec<_>) =
             self.processes.iter().partition(|process| process.name != BROKER && process.name != COORDINATOR);
         let named =
@@ -223,6 +229,7 @@ impl Cluster {
 
     /// Ends everything at once.
     pub(super) async fn kill(&self) {
+        self.stopping.cancel();
         futures::future::join_all(self.processes.iter().map(Process::kill)).await;
     }
 }

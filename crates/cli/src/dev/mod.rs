@@ -113,7 +113,7 @@ async fn bring_up(cluster: &mut Cluster, args: &DevArgs, ready_files: &ReadyFile
     let loads = loading::show(&coordinator, &[]).await?;
     let loaded: Vec<String> = loads.into_iter().map(|load| load.collection).collect();
     if !loaded.is_empty() {
-        loading::wait(&coordinator, &loaded, started + LOAD_TIMEOUT).await?;
+        loading::wait(&coordinator, &loaded, Instant::now() + LOAD_TIMEOUT).await?;
         wait_for_answers(&coordinator, &addresses, &loaded).await?;
     }
     ready_files.write(&addresses)?;

@@ -71,10 +71,10 @@ impl Sample {
         Ok(())
     }
 
-    /// Whether the collection holds this sample already.
+    /// Whether the collection holds this sample already; other segments may be there as well.
     ///
     /// # Errors
-    /// [`Failure::Failed`] when it holds something else.
+    /// [`Failure::Failed`] when it holds a sample of another scale.
     async fn is_there(
         self,
         coordinator: &Coordinator,
@@ -85,16 +85,18 @@ impl Sample {
             return Ok(false);
         }
         let segments = coordinator.segments(table).await?;
-        let ours = |name: &str| pieces.iter().any(|piece| piece.name == name);
-        if let Some(other) = segments.iter().find(|segment| !ours(&segment.name)) {
+        let names: Vec<&str> = segments.iter().map(|segment| segment.name.as_str()).collect();
+        if let Some(other) =
+            names.iter().find(|name| is_sample(name) && !pieces.iter().any(|piece| piece.name == **name))
+        {
             return Err(Failure::Failed(format!(
-                "collection '{table}' holds segment '{}', which is not of TPC-H at scale {}; name another --data-dir, \
+                "collection '{table}' holds segment '{other}' of a sample of another scale than {}; name another --data-dir, \
                  or leave --sample out",
-                other.name, self.scale
+                self.scale
             ))
             .into());
         }
-        Ok(segments.len() == pieces.len())
+        Ok(pieces.iter().all(|piece| names.contains(&piece.name.as_str())))
     }
 
     async fn push(
@@ -190,6 +192,12 @@ impl Sample {
     }
 }
 
+/// Whether a segment's name is one that [`Sample::piece`] gives.
+fn is_sample(name: &str) -> bool {
+    let parts = name.strip_prefix("sf").and_then(|rest| rest.split_once('-'));
+    parts.is_some_and(|(scale, part)| scale.parse::<f64>().is_ok() && part.contains("-of-"))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -219,6 +227,8 @@ mod tests {
         };
         assert_eq!(names(0.1).len(), 4);
         assert!(names(0.1).is_disjoint(&names(0.01)));
+        assert!(names(0.1).iter().all(|name| is_sample(name)));
+        assert!(!is_sample("orders-2026") && !is_sample("sfo-1-of-2"));
     }
 
     #[test]
