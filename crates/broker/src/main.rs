@@ -9,9 +9,9 @@ use clap::Parser;
 #[command(name = "pointsman-broker", version)]
 struct Command {
     #[command(flatten)]
-    args: pointsman_broker::cli::Args,
+    args: pointsman_program::Args,
 }
 
 fn main() -> ExitCode {
-    pointsman_broker::cli::main(Command::parse().args)
+    pointsman_broker::cli::main(&Command::parse().args)
 }

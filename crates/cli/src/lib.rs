@@ -18,6 +18,7 @@ mod client;
 mod column;
 mod commands;
 mod dev;
+mod duration;
 mod exit;
 mod loading;
 mod output;

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::{
     Failure,
-    client::{Coordinator, answer},
+    client::{Coordinator, answer, is_passing},
     output,
 };
 
@@ -19,15 +19,25 @@ const LOOK: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// [`Failure::NotReady`] at the deadline, naming collections, groups and what failed there; errors of the coordinator
-/// that are no mere waiting.
+/// that will not pass. A coordinator that is away for a while is waited for.
 pub(crate) async fn wait(
     coordinator: &Coordinator,
     collections: &[String],
     deadline: Instant,
 ) -> anyhow::Result<()> {
+    let mut coordinator = coordinator.clone();
     let mut shown = Shown::new();
     loop {
-        let loads = show(coordinator, collections).await?;
+        let loads = match show(&coordinator, collections).await {
+            Ok(loads) => loads,
+            Err(error) if is_passing(&error) && Instant::now() < deadline => {
+                shown.say(&format!("waiting for a coordinator: {error}"));
+                tokio::time::sleep(LOOK).await;
+                coordinator = coordinator.find_again().await.unwrap_or(coordinator);
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
         shown.update(&progress(&loads));
         if loads.len() == collections.len() && loads.iter().all(has_arrived) {
             shown.finish();
@@ -128,10 +138,16 @@ impl Shown {
             .filter(|(_, (_, wanted))| *wanted > 0)
             .map(|(group, (held, wanted))| format!("group {group} {held} of {wanted} segments"))
             .collect();
-        let line = format!("loading: {}", parts.join(", "));
-        if !parts.is_empty() && line != self.last {
-            output::note(&line);
-            self.last = line;
+        if !parts.is_empty() {
+            self.say(&format!("loading: {}", parts.join(", ")));
+        }
+    }
+
+    /// Says something once, above the bars.
+    fn say(&mut self, line: &str) {
+        if line != self.last {
+            self.bars.suspend(|| output::note(line));
+            line.clone_into(&mut self.last);
         }
     }
 

@@ -9,9 +9,9 @@ use clap::Parser;
 #[command(name = "pointsman-coordinator", version)]
 struct Command {
     #[command(flatten)]
-    args: pointsman_coordinator::cli::Args,
+    args: pointsman_program::Args,
 }
 
 fn main() -> ExitCode {
-    pointsman_coordinator::cli::main(Command::parse().args)
+    pointsman_coordinator::cli::main(&Command::parse().args)
 }

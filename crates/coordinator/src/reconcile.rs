@@ -183,7 +183,6 @@ impl State {
                 planned.finished = true;
             }
         }
-        planned.values_mut().for_each(|replica| replica.query_visible = true);
         planned.into_values().filter(|replica| stores.replicas.get(&replica.id) != Some(replica)).collect()
     }
 

@@ -158,7 +158,7 @@ impl LoadStore for Store {
             }
             let id = session.new_numbers("replica", 1).await?;
             let sql = "INSERT INTO replicas (id, collection, group_name, nodes, ro_nodes, query_visible, finished) \
-                       VALUES ($1, $2, $3, $4, '[]', FALSE, FALSE)";
+                       VALUES ($1, $2, $3, $4, '[]', TRUE, FALSE)";
             let nodes = node_names(&new.nodes)?;
             session
                 .execute(
@@ -172,7 +172,7 @@ impl LoadStore for Store {
                 group: new.group,
                 nodes: new.nodes.into_iter().collect(),
                 ro_nodes: Default::default(),
-                query_visible: false,
+                query_visible: true,
                 finished: false,
             });
         }

@@ -193,7 +193,7 @@ pub trait LoadStore: Send + Sync + Debug {
     /// All current targets, by collection.
     async fn current_targets(&self) -> Result<Vec<Target>>;
 
-    /// Registers a load together with its replicas, and gives those their numbers, in order.
+    /// Registers a load together with its replicas, which queries may use, and gives those their numbers, in order.
     ///
     /// # Errors
     /// `Refused(parameter_invalid)` when the collection is registered; `Refused(collection_not_found)`;

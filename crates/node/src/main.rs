@@ -9,9 +9,9 @@ use clap::Parser;
 #[command(name = "pointsman-node", version)]
 struct Command {
     #[command(flatten)]
-    args: pointsman_node::cli::Args,
+    args: pointsman_program::Args,
 }
 
 fn main() -> ExitCode {
-    pointsman_node::cli::main(Command::parse().args)
+    pointsman_node::cli::main(&Command::parse().args)
 }

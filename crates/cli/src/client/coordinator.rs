@@ -8,15 +8,20 @@ use pointsman_proto::coordinator::v1::{
     ListSegmentsRequest, Segment, catalog_client::CatalogClient, cluster_client::ClusterClient,
     query_coord_client::QueryCoordClient, resource_groups_client::ResourceGroupsClient,
 };
+use tokio::time::Instant;
 use tonic::{
     Response, Status,
     transport::{Channel, Endpoint},
 };
 
 use super::Endpoints;
-use crate::{Failure, args::Target};
+use crate::{Exit, Failure, args::Target};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long the lease of a coordinator that died may keep the others from taking over; its usual length is 3 s.
+const TAKE_OVER: Duration = Duration::from_secs(10);
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_millis(200);
 /// Longest call; pushes of thousands of segments take the longest.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// A page of segments with the statistics of many columns is well below.
@@ -26,13 +31,35 @@ const MAX_MESSAGE: usize = 64 << 20;
 #[derive(Clone, Debug)]
 pub(crate) struct Coordinator {
     channel: Channel,
+    endpoints: Endpoints,
     /// What it says about itself.
     pub(crate) about: GetCoordinatorResponse,
 }
 
 /// The content of an answer, or the error that the coordinator sent.
+///
+/// # Errors
+/// `service_unavailable` when the connection broke off instead.
 pub(crate) fn answer<T>(result: Result<Response<T>, Status>) -> Result<T, Error> {
-    result.map(Response::into_inner).map_err(|status| pointsman_proto::error(&status))
+    result.map(Response::into_inner).map_err(|status| {
+        // What our servers send has details; what the transport made up has a cause.
+        match std::error::Error::source(&status).filter(|_| status.details().is_empty()) {
+            None => pointsman_proto::error(&status),
+            Some(cause) => Error::new(
+                ErrorCode::ServiceUnavailable,
+                format!(
+                    "the connection to the coordinator broke off ({}); a change may have been made or not, and the same \
+                     command again is safe",
+                    pointsman_telemetry::chain(cause)
+                ),
+            ),
+        }
+    })
+}
+
+/// Whether the same call may succeed once a coordinator is active again.
+pub(crate) fn is_passing(error: &Error) -> bool {
+    error.is_retriable() || matches!(error.code(), ErrorCode::NodeNotAvailable | ErrorCode::DeadlineExceeded)
 }
 
 impl Coordinator {
@@ -41,16 +68,51 @@ impl Coordinator {
         Self::find(&target.coordinators()?).await
     }
 
-    /// Finds the active one.
+    /// Finds the active one again, which may be another by now.
+    pub(crate) async fn find_again(&self) -> anyhow::Result<Self> {
+        Self::look(&self.endpoints).await
+    }
+
+    /// Finds the active one; while others only stand by, it waits a while for one of them to take over.
     ///
     /// # Errors
     /// [`Failure::Unreachable`] when nobody answers, [`Failure::NotReady`] when all that answer stand by; each names
     /// the addresses.
     pub(crate) async fn find(endpoints: &Endpoints) -> anyhow::Result<Self> {
+        let deadline = Instant::now() + TAKE_OVER;
+        loop {
+            match Self::look(endpoints).await {
+                Err(error) if Exit::of(&error) == Exit::NotReady && Instant::now() < deadline => {
+                    tokio::time::sleep(LOOK).await;
+                }
+                found => return found,
+            }
+        }
+    }
+
+    /// Makes a call that may be made twice, again and again while no coordinator is active, for a while.
+    ///
+    /// # Errors
+    /// Those of the call; at the end of patience, the last passing one.
+    pub(crate) async fn persist<T>(&self, call: impl AsyncFn(&Self) -> Result<T, Error>) -> Result<T, Error> {
+        let deadline = Instant::now() + TAKE_OVER;
+        let mut coordinator = self.clone();
+        loop {
+            match call(&coordinator).await {
+                Err(error) if is_passing(&error) && Instant::now() < deadline => {
+                    tokio::time::sleep(LOOK).await;
+                    coordinator = coordinator.find_again().await.unwrap_or(coordinator);
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    async fn look(endpoints: &Endpoints) -> anyhow::Result<Self> {
         let mut stand_by = Vec::new();
         let mut causes = Vec::new();
         for url in &endpoints.urls {
-            match Self::ask(url).await {
+            match Self::ask(url, endpoints).await {
                 Ok(coordinator) if coordinator.about.active => return Ok(coordinator),
                 Ok(_) => stand_by.push(url.as_str()),
                 Err(cause) => causes.push(format!("{url}: {cause}")),
@@ -69,7 +131,7 @@ impl Coordinator {
         Err(Failure::NotReady(text).into())
     }
 
-    async fn ask(url: &str) -> Result<Self, String> {
+    async fn ask(url: &str, endpoints: &Endpoints) -> Result<Self, String> {
         let endpoint = Endpoint::from_shared(url.to_owned()).map_err(|_| "is not a URL".to_owned())?;
         let channel = endpoint
             .connect_timeout(CONNECT_TIMEOUT)
@@ -80,7 +142,7 @@ impl Coordinator {
             .map_err(|error| pointsman_telemetry::chain(&error))?;
         let about = ClusterClient::new(channel.clone()).get_coordinator(GetCoordinatorRequest {}).await;
         let about = answer(about).map_err(|error| error.to_string())?;
-        Ok(Self { channel, about })
+        Ok(Self { channel, endpoints: endpoints.clone(), about })
     }
 
     /// Collections and segments.

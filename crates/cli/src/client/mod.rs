@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::Context;
 
 pub(crate) use broker::{Broker, QueryOptions};
-pub(crate) use coordinator::{Coordinator, answer};
+pub(crate) use coordinator::{Coordinator, answer, is_passing};
 
 use crate::{args::Target, dev::ReadyFile};
 
@@ -16,7 +16,7 @@ const COORDINATOR: &str = "http://127.0.0.1:8190";
 const BROKER: &str = "http://127.0.0.1:8099";
 
 /// Addresses, and who named them.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoints {
     /// URLs, never empty.
     pub(crate) urls: Vec<String>,

@@ -2,7 +2,6 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use pointsman_engine::ingest;
 use pointsman_ids::catalog::{CollectionOptions, Column, SelectorKind};
@@ -16,7 +15,7 @@ use crate::{
     Exit,
     args::Target,
     client::{Coordinator, answer},
-    column,
+    column, duration,
     output::{self, Field},
 };
 
@@ -87,7 +86,7 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_enum, default_value_t = Selector::Balanced)]
     selector: Selector,
     /// Deadline of its queries, such as 30s [default: the broker's]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     query_timeout: Option<Duration>,
 }
 
@@ -130,7 +129,7 @@ pub(crate) async fn run(command: CollectionCommand, target: &Target) -> anyhow::
 
 async fn create(args: CreateArgs, target: &Target) -> anyhow::Result<()> {
     let columns = match &args.like {
-        Some(file) => ingest::inspect_parquet(file).with_context(|| file.display().to_string())?.columns,
+        Some(file) => ingest::inspect_parquet(file)?.columns,
         None => args.column,
     };
     let options = CollectionOptions {

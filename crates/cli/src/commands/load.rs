@@ -10,7 +10,7 @@ use crate::{
     Exit,
     args::Target,
     client::{Coordinator, answer},
-    loading, output,
+    duration, loading, output,
 };
 
 const EXAMPLES: &str = "\
@@ -38,7 +38,7 @@ pub(crate) struct LoadArgs {
     #[arg(long)]
     wait: bool,
     /// Give up waiting after this time
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "5m", requires = "wait")]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "5m", requires = "wait")]
     timeout: Duration,
 }
 
@@ -70,7 +70,9 @@ pub(crate) async fn register(
         replicas,
         resource_groups: resource_groups.to_vec(),
     };
-    match answer(coordinator.query_coord().load_collection(request).await) {
+    let call =
+        async |active: &Coordinator| answer(active.query_coord().load_collection(request.clone()).await);
+    match coordinator.persist(call).await {
         Ok(answer) => Ok(answer.registered),
         Err(error) => Err(coordinator.explain(error, collection).await.into()),
     }

@@ -27,7 +27,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Coordinator(args) => Ok(args.run(pointsman_coordinator::cli::main)),
         Command::Broker(args) => Ok(args.run(pointsman_broker::cli::main)),
-        Command::Node(node::NodeCommand { command: None, serve }) => Ok(serve.run(pointsman_node::cli::main)),
+        Command::Node(node::NodeCommand { command: None, serve }) => {
+            node::check(&serve)?;
+            Ok(serve.run(pointsman_node::cli::main))
+        }
         Command::Node(node::NodeCommand { command: Some(node::NodeAction::List(args)), .. }) => {
             block_on(node::list(args, target))
         }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::serve::Serve;
 use crate::{
-    Exit,
+    Exit, Failure,
     args::Target,
     client::{Coordinator, answer},
     output::{self, Field},
@@ -38,6 +38,18 @@ pub(crate) struct ListArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Whether a node is to be run at all: the word alone more likely means the list.
+///
+/// # Errors
+/// [`Failure::Usage`] with both ways on.
+pub(crate) fn check(serve: &Serve) -> Result<(), Failure> {
+    if serve.args.config.is_none() {
+        let text = "`pointsman node list` lists nodes, `pointsman node --config FILE` runs one";
+        return Err(Failure::Usage(text.into()));
+    }
+    Ok(())
 }
 
 /// Lists nodes by name.

@@ -23,8 +23,13 @@ pub(crate) struct ReleaseArgs {
 pub(crate) async fn run(args: ReleaseArgs, target: &Target) -> anyhow::Result<Exit> {
     let coordinator = Coordinator::connect(target).await?;
     for collection in args.collections {
+        // The coordinator takes any name, since a release may race a drop; here it would hide a slip of the keyboard.
+        coordinator.collection(&collection).await?;
         let request = ReleaseCollectionRequest { collection: collection.clone() };
-        if let Err(error) = answer(coordinator.query_coord().release_collection(request).await) {
+        let call = async |active: &Coordinator| {
+            answer(active.query_coord().release_collection(request.clone()).await)
+        };
+        if let Err(error) = coordinator.persist(call).await {
             return Err(coordinator.explain(error, &collection).await.into());
         }
         output::note(format_args!("{collection}: released"));

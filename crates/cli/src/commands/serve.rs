@@ -20,7 +20,7 @@ const TERMINATED: i32 = 143;
 pub(crate) struct Serve {
     /// The program's own flags.
     #[command(flatten)]
-    args: Args,
+    pub(super) args: Args,
     /// Stop when standard input ends: the parent holds the other end, and the system closes it however the parent ends
     #[arg(long, hide = true)]
     exit_with_parent: bool,

@@ -13,7 +13,7 @@ use crate::{
     Exit, Failure,
     args::Target,
     client::{Broker, QueryOptions},
-    output,
+    duration, output,
     sql::{Answer, Format, statements},
 };
 
@@ -36,13 +36,13 @@ pub(crate) struct SqlArgs {
     #[arg(value_name = "FILE", conflicts_with = "command")]
     file: Option<PathBuf>,
     /// Statements; may stand several times
-    #[arg(short, long, value_name = "SQL")]
+    #[arg(short, long, value_name = "SQL", allow_hyphen_values = true)]
     command: Vec<String>,
     /// Form of printed rows
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
     /// Deadline of each statement, such as 30s [default: the broker's]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     timeout: Option<Duration>,
     /// Let only this resource group answer
     #[arg(long, value_name = "GROUP")]

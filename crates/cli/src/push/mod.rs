@@ -190,7 +190,7 @@ async fn enter(
     segments: Vec<Segment>,
 ) -> Result<PushSegmentsResponse, Error> {
     let request = PushSegmentsRequest { collection: collection.to_owned(), segments };
-    answer(coordinator.catalog().push_segments(request).await)
+    coordinator.persist(async |active| answer(active.catalog().push_segments(request.clone()).await)).await
 }
 
 /// As few calls as the limits allow.

@@ -32,9 +32,22 @@ pub struct Answer {
     /// Segments that statistics ruled out.
     #[serde(default)]
     pub num_segments_pruned_by_broker: u64,
+    /// Segments that were asked for, those that nobody could serve among them; empty unless asked for.
+    #[serde(default)]
+    pub coverage: Coverage,
     /// The whole query, in milliseconds.
     #[serde(default)]
     pub time_used_ms: u64,
+}
+
+/// What the command line reads of the coverage report.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct Coverage {
+    /// Segments that were asked for. Absent: the answer carries no report.
+    pub segments_asked: Option<u64>,
+    /// Those of them that were answered.
+    #[serde(default)]
+    pub segments_answered: u64,
 }
 
 /// Rows and what they are.
@@ -76,12 +89,16 @@ impl Answer {
     /// How complete the answer is and how long it took, on one line.
     pub fn coverage(&self) -> String {
         let rows = self.result_table.as_ref().map_or(0, |table| table.rows.len());
+        let (asked, answered) = match self.coverage {
+            Coverage { segments_asked: Some(asked), segments_answered } => (asked, segments_answered),
+            // Does not count those that nobody could serve.
+            Coverage { segments_asked: None, .. } => (self.num_segments_queried, self.num_segments_processed),
+        };
         let mut line = format!(
-            "{} in {} ms; {} of {} answered by {}",
+            "{} in {} ms; {answered} of {} answered by {}",
             count(rows as u64, "row"),
             self.time_used_ms,
-            self.num_segments_processed,
-            count(self.num_segments_queried, "segment"),
+            count(asked, "segment"),
             count(self.num_servers_responded, "node"),
         );
         if self.num_segments_pruned_by_broker > 0 {
@@ -107,6 +124,14 @@ mod tests {
         let answer: Answer = serde_json::from_str(text).unwrap();
         assert!(answer.is_complete());
         assert_eq!(answer.coverage(), "2 rows in 34 ms; 24 of 24 segments answered by 4 nodes");
+    }
+
+    #[test]
+    fn segments_that_nobody_could_serve_count_as_asked() {
+        let text = r#"{"exceptions": [], "numSegmentsQueried": 2, "numSegmentsProcessed": 2, "numServersResponded": 2,
+            "coverage": {"segments_asked": 4, "segments_answered": 2, "nodes_asked": 2}}"#;
+        let answer: Answer = serde_json::from_str(text).unwrap();
+        assert_eq!(answer.coverage(), "0 rows in 0 ms; 2 of 4 segments answered by 2 nodes");
     }
 
     #[test]

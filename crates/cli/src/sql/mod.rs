@@ -5,6 +5,6 @@ mod answer;
 mod print;
 mod split;
 
-pub use answer::{Answer, Exception, ResultTable, Schema};
+pub use answer::{Answer, Coverage, Exception, ResultTable, Schema};
 pub use print::Format;
 pub use split::{split, statements};

@@ -42,7 +42,7 @@ pub(crate) async fn a_load_reads_back_whole(fixture: Fixture) {
         group: name(group),
         nodes: nodes(&["n1", "n2"]),
         ro_nodes: nodes(&[]),
-        query_visible: false,
+        query_visible: true,
         finished: false,
     };
     assert_eq!(made, [expected(1, "east"), expected(2, "default")]);
@@ -86,7 +86,7 @@ pub(crate) async fn replicas_are_written_whole(fixture: Fixture) {
     let (_, mut made) = loaded(&metastore, epoch).await;
     made[1].nodes = nodes(&["n3"]);
     made[1].ro_nodes = nodes(&["n1", "n2"]);
-    made[1].query_visible = true;
+    made[1].query_visible = false;
     made[1].finished = true;
     let gone = Replica { id: ReplicaId(99), ..made[0].clone() };
     metastore.update_replicas(epoch, &[made[1].clone(), gone]).await.unwrap();
