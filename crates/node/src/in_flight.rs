@@ -136,8 +136,8 @@ mod tests {
     #[tokio::test]
     async fn a_call_runs_until_its_body_is_dropped_and_health_does_not_count() {
         let in_flight = InFlight::default();
-        let answer =
-            |_: Request<()>| async { Ok::<_, Infallible>(Response::new(tonic::body::Body::empty())) };
+        let body = || tonic::body::Body::new(Endless);
+        let answer = move |_: Request<()>| async move { Ok::<_, Infallible>(Response::new(body())) };
         let service = in_flight.layer(service_fn(answer));
         let request = |path: &str| Request::builder().uri(path).body(()).unwrap();
         let watch = service.clone().oneshot(request("/grpc.health.v1.Health/Watch")).await.unwrap();

@@ -84,6 +84,16 @@ impl Node {
         self.data_dir.join("segments").join(format!("{id}.parquet"))
     }
 
+    /// Waits until a segment has no file.
+    pub(crate) async fn until_gone(&self, id: u64) {
+        let waiting = async {
+            while self.file(id).exists() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(DEADLINE, waiting).await.expect("the file is still there");
+    }
+
     /// Waits until a segment's file has this content, as long as it takes to notice and to fetch.
     pub(crate) async fn until_file(&self, id: u64, content: &[u8]) {
         let waiting = async {

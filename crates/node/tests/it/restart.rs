@@ -6,6 +6,7 @@ use pointsman_node::{DataDirError, RunError};
 
 use crate::{
     cluster::{Cluster, content},
+    coordinator::Heard,
     node::{self, Node},
 };
 
@@ -26,14 +27,12 @@ async fn a_restart_verifies_what_is_there_and_fetches_only_what_is_not() {
     fs::remove_file(&files[3]).unwrap();
     // Whoever holds segment 4 after this has not fetched it.
     fs::remove_file(cluster.object(4)).unwrap();
-    let reports = cluster.coordinator.heard().reports.len();
 
     let node = cluster.node();
-    let heard = cluster
-        .coordinator
-        .until("held again", |heard| heard.hellos.len() == 2 && heard.holds(&[1, 2, 3, 4]))
-        .await;
-    assert!(heard.reports[reports].full);
+    let again = |heard: &Heard| {
+        heard.reports.iter().filter(|report| report.full).count() == 2 && heard.holds(&[1, 2, 3, 4])
+    };
+    let heard = cluster.coordinator.until("held again", again).await;
     assert!(heard.hellos[1].incarnation > heard.hellos[0].incarnation);
     for id in 1..=4 {
         assert_eq!(fs::read(node.file(id)).unwrap(), content(id));

@@ -1,6 +1,9 @@
 //! Desired state, files and reports.
 
-use std::{fs, os::unix::fs::FileExt};
+use std::{fs, os::unix::fs::FileExt, time::Duration};
+
+use pointsman_node::Pace;
+use pointsman_settings::NodeSettings;
 
 use crate::{
     cluster::{Cluster, content},
@@ -44,7 +47,8 @@ async fn what_is_not_wanted_any_more_is_dropped_and_reported_as_removed() {
     cluster.coordinator.want(&segments[1..]);
     let heard = cluster.coordinator.until("one held", |heard| heard.holds(&[2])).await;
     assert!(heard.reports.iter().any(|report| report.removed == [1]));
-    assert!(!node.file(1).exists() && node.file(2).exists());
+    node.until_gone(1).await;
+    assert!(node.file(2).exists());
 }
 
 #[tokio::test]
@@ -75,8 +79,9 @@ async fn a_file_that_is_written_by_others_is_verified_and_fetched_again() {
 async fn rot_that_leaves_no_trace_is_found_by_the_scrub() {
     let cluster = Cluster::start();
     cluster.coordinator.want(&[cluster.push(1, &content(1))]);
-    let node = cluster
-        .node_with(pointsman_node::Pace { scrub: std::time::Duration::from_millis(100), ..node::pace() });
+    // Nobody looks at files from outside.
+    let presence_check = Duration::from_secs(3600);
+    let node = cluster.node_with(Pace { presence_check, scrub: Duration::from_millis(100), ..node::pace() });
     cluster.coordinator.until("held", |heard| heard.holds(&[1])).await;
     let mut altered = content(1);
     altered[1_234_567] ^= 1;
@@ -92,10 +97,7 @@ async fn rot_that_leaves_no_trace_is_found_by_the_scrub() {
 async fn the_nodes_own_root_wins_over_the_coordinators() {
     let cluster = Cluster::start();
     cluster.coordinator.want(&[cluster.push(1, &content(1))]);
-    let settings = pointsman_settings::NodeSettings {
-        objects: cluster.coordinator.script().objects,
-        ..cluster.settings()
-    };
+    let settings = NodeSettings { objects: cluster.coordinator.script().objects, ..cluster.settings() };
     cluster.coordinator.change(|script| script.objects = "ftp://nowhere/".into());
     let _node = node::Node::start(settings, node::pace());
     cluster.coordinator.until("held", |heard| heard.holds(&[1])).await;

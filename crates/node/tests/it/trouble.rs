@@ -100,7 +100,7 @@ async fn a_segment_that_does_not_fit_names_need_and_have_and_is_fetched_when_the
         .await;
     cluster.coordinator.want(&[small]);
     cluster.coordinator.until("room was made", |heard| heard.holds(&[2])).await;
-    assert!(!node.file(1).exists());
+    node.until_gone(1).await;
 }
 
 #[tokio::test]
