@@ -91,8 +91,9 @@ impl Cluster {
             fs::remove_file(&ready_file)?; // Of an earlier run that was killed.
         }
         let mut command = dev_command(&program, &options, &data_dir)?;
+        let output = (!options.show).then_some(log.as_path());
         let mut dev =
-            Process::start("pointsman dev", &mut command, (!options.show).then_some(log.as_path()))?;
+            Process::start("pointsman dev", &mut command, output, folder.as_ref().map(TempDir::path))?;
         let ready = eventually("a cluster that answers queries", READY_LIMIT, || {
             Ok(match (Ready::read(&ready_file), dev.exit()?) {
                 (Ok(ready), _) => Ok(ready),
@@ -263,7 +264,7 @@ impl Cluster {
         let mut command = Command::new(&self.program);
         command.arg(program).arg("--config").arg(&settings);
         let log = self.data_dir.join("logs").join(format!("{name}.log"));
-        let process = Process::start(name, &mut command, Some(&log))?;
+        let process = Process::start(name, &mut command, Some(&log), None)?;
         let pid = process.pid();
         self.restarted.insert(name.to_owned(), process);
         Ok(pid)

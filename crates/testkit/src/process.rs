@@ -26,10 +26,16 @@ pub struct Process {
 
 impl Process {
     /// Starts `command` with its output in `log`, which is appended to; without a log the output goes where ours goes.
+    /// Should the owner be killed, `folder` goes with the process.
     ///
     /// # Errors
     /// The program does not start, or the log cannot be written.
-    pub fn start(name: &str, command: &mut Command, log: Option<&Path>) -> anyhow::Result<Self> {
+    pub fn start(
+        name: &str,
+        command: &mut Command,
+        log: Option<&Path>,
+        folder: Option<&Path>,
+    ) -> anyhow::Result<Self> {
         if let Some(log) = log {
             let log = File::options().create(true).append(true).open(log);
             let log = log.with_context(|| format!("cannot write the log of {name}"))?;
@@ -37,7 +43,7 @@ impl Process {
         }
         command.stdin(Stdio::null()).process_group(0);
         let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
-        let guard = Guard::over(child.id(), "TERM", None)?;
+        let guard = Guard::over(child.id(), "TERM", folder)?;
         Ok(Self { child, name: name.to_owned(), _guard: guard })
     }
 
