@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use anyhow::Context;
 use pointsman_program::{Args, Exit, Failure};
 use pointsman_settings::CoordinatorSettings;
 use tokio_util::sync::CancellationToken;
@@ -10,8 +11,13 @@ use crate::{Deps, RunError, run};
 
 /// Runs the program to its end and says how it ended.
 pub fn main(args: &Args) -> ExitCode {
-    let load = |toml: &str| Ok(CoordinatorSettings::load(toml, pointsman_settings::environment())?);
     pointsman_program::main(args, load, serve)
+}
+
+fn load(toml: &str) -> anyhow::Result<CoordinatorSettings> {
+    let settings = CoordinatorSettings::load(toml, pointsman_settings::environment())?;
+    pointsman_objects::Root::parse(&settings.objects).context("`coordinator.objects`")?;
+    Ok(settings)
 }
 
 async fn serve(settings: CoordinatorSettings, shutdown: CancellationToken) -> Result<(), Failure> {

@@ -114,8 +114,13 @@ pub fn main<S>(
 }
 
 fn prepare<S>(args: &Args, load: impl FnOnce(&str) -> anyhow::Result<S>) -> Result<(S, Runtime), Failure> {
-    let settings =
-        read(args).and_then(|toml| load(&toml)).map_err(|error| Failure::new(Exit::BadSettings, error))?;
+    let refuse = |error| Failure::new(Exit::BadSettings, error);
+    let toml = read(args).map_err(refuse)?;
+    let loaded = match &args.config {
+        Some(path) => load(&toml).with_context(|| path.display().to_string()),
+        None => load(&toml),
+    };
+    let settings = loaded.map_err(refuse)?;
     let runtime = Builder::new_multi_thread().enable_all().event_interval(EVENT_INTERVAL).build();
     let runtime =
         runtime.context("starting the runtime").map_err(|error| Failure::new(Exit::Failed, error))?;

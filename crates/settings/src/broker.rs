@@ -191,13 +191,8 @@ impl BrokerSettings {
         if self.query.max_concurrent == 0 {
             return Err(SettingsError::range("broker.query.max_concurrent", 0, "must be at least 1"));
         }
-        if self.coordinators.is_empty() {
-            return Err(SettingsError::range(
-                "broker.coordinators",
-                "[]",
-                "must name at least one coordinator",
-            ));
-        }
-        Ok(())
+        load::check_limit("broker.query.memory_limit", self.query.memory_limit)?;
+        load::check_listeners("broker.http_listen", self.http_listen, self.grpc_listen)?;
+        load::check_coordinators("broker.coordinators", &self.coordinators)
     }
 }

@@ -84,6 +84,12 @@ impl CoordinatorSettings {
     fn check(&self) -> Result<(), SettingsError> {
         load::check_name("coordinator.name", &self.name)?;
         load::check_name("coordinator.cluster", &self.cluster)?;
+        load::check_listeners("coordinator.http_listen", self.http_listen, self.grpc_listen)?;
+        let url = self.metastore.expose();
+        if !["postgres://", "postgresql://", "sqlite:"].iter().any(|scheme| url.starts_with(scheme)) {
+            let why = "must be postgres://user@host/database or sqlite:path";
+            return Err(SettingsError::range("coordinator.metastore", &self.metastore, why));
+        }
         for group in self.resource_groups.keys() {
             load::check_name("coordinator.resource_groups", group)?;
         }

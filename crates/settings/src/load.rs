@@ -1,9 +1,9 @@
 //! File and environment into one typed value.
 
 use figment::{
-    Figment,
+    Figment, Metadata, Profile, Provider,
     providers::{Format, Serialized, Toml},
-    value::Map,
+    value::{Dict, Map, Value},
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -14,8 +14,15 @@ const PREFIX: &str = "POINTSMAN_";
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The file or a variable does not parse, or a key is unknown.
-    #[error("{0}")]
-    Parse(Box<figment::Error>),
+    #[error("{origin}{key}: {why}")]
+    Parse {
+        /// Where it stands.
+        origin: String,
+        /// The key, dotted, in backticks; empty when the fault is in the whole text.
+        key: String,
+        /// What is wrong.
+        why: String,
+    },
     /// A value is out of its range.
     #[error("`{key}` = {value}: {why}")]
     Range {
@@ -64,24 +71,56 @@ where
 {
     let mut figment = Figment::from(Serialized::default(section, T::default()))
         .merge(Toml::string(toml))
-        .select(figment::Profile::Default);
-    for (key, value) in env {
-        if let Some(path) = key_path(section, &key.into()) {
-            let value: figment::value::Value = value.into().parse().unwrap_or_else(|never| match never {});
-            figment = figment.merge(Serialized::default(&path, value));
+        .select(Profile::Default);
+    for (name, value) in env {
+        let name = name.into();
+        if let Some(path) = key_path(section, &name) {
+            let value = value.into().parse().unwrap_or_else(|never| match never {});
+            figment = figment.merge(Variable { name, path, value });
         }
     }
-    let found: Map<String, figment::value::Value> = figment.extract().map_err(parse_error)?;
+    let refuse = |error| parse_error(section, error);
+    let found: Map<String, Value> = figment.extract().map_err(refuse)?;
     if let Some(unknown) = found.keys().find(|key| *key != section) {
-        let error =
-            figment::Error::from(format!("unknown section `{unknown}`: this program reads `[{section}]`"));
-        return Err(parse_error(error));
+        let why = format!("unknown section: this program reads `[{section}]`");
+        return Err(SettingsError::Parse { origin: String::new(), key: format!("`{unknown}`"), why });
     }
-    figment.extract_inner(section).map_err(parse_error)
+    figment.extract_inner(section).map_err(refuse)
 }
 
-fn parse_error(error: figment::Error) -> SettingsError {
-    SettingsError::Parse(Box::new(error))
+/// One variable that overlays the file, so that errors can name it.
+struct Variable {
+    name: String,
+    path: String,
+    value: Value,
+}
+
+impl Provider for Variable {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(self.name.clone())
+    }
+
+    fn data(&self) -> figment::Result<Map<Profile, Dict>> {
+        Serialized::default(&self.path, &self.value).data()
+    }
+}
+
+fn parse_error(section: &str, error: figment::Error) -> SettingsError {
+    let variable =
+        error.metadata.as_ref().map(|origin| origin.name.as_ref()).filter(|name| name.starts_with(PREFIX));
+    // Paths are relative to the section in some errors, and end with it in others.
+    let mut path: Vec<&str> = error.path.iter().map(String::as_str).filter(|part| *part != section).collect();
+    let why = match &error.kind {
+        figment::error::Kind::UnknownField(field, known) => {
+            if path.last() != Some(&field.as_str()) {
+                path.push(field);
+            }
+            format!("unknown key; there are: {}", known.join(", "))
+        }
+        kind => kind.to_string(),
+    };
+    let key = if path.is_empty() { String::new() } else { format!("`{section}.{}`", path.join(".")) };
+    SettingsError::Parse { origin: variable.map(|name| format!("{name}: ")).unwrap_or_default(), key, why }
 }
 
 /// `POINTSMAN_BROKER__QUERY__TIMEOUT` -> `broker.query.timeout`, if it belongs to the section.
@@ -95,6 +134,42 @@ fn key_path(section: &str, variable: &str) -> Option<String> {
 pub(crate) fn check_name(key: &'static str, value: &str) -> Result<(), SettingsError> {
     let refuse = |_| SettingsError::range(key, value, "is not a name (letters, digits, _ - .)");
     pointsman_ids::NodeName::new(value).map(drop).map_err(refuse)
+}
+
+/// URLs of coordinators: at least one, each `http://host:port`.
+pub(crate) fn check_coordinators(key: &'static str, urls: &[String]) -> Result<(), SettingsError> {
+    if urls.is_empty() {
+        return Err(SettingsError::range(key, "[]", "must name at least one coordinator"));
+    }
+    let sound = |url: &String| {
+        let rest = url.strip_prefix("http://").map(|rest| rest.strip_suffix('/').unwrap_or(rest));
+        rest.and_then(|rest| rest.rsplit_once(':'))
+            .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0))
+    };
+    match urls.iter().find(|url| !sound(url)) {
+        Some(url) => Err(SettingsError::range(key, url, "is not an address such as http://127.0.0.1:8190")),
+        None => Ok(()),
+    }
+}
+
+/// Two listeners of one program need two ports, unless the system chooses.
+pub(crate) fn check_listeners(
+    key: &'static str,
+    http: std::net::SocketAddr,
+    grpc: std::net::SocketAddr,
+) -> Result<(), SettingsError> {
+    if http == grpc && http.port() != 0 {
+        return Err(SettingsError::range(key, http, "is the address of grpc_listen as well"));
+    }
+    Ok(())
+}
+
+/// A limit that leaves room to work.
+pub(crate) fn check_limit(key: &'static str, value: crate::Bytes) -> Result<(), SettingsError> {
+    if value < crate::Bytes::mib(16) {
+        return Err(SettingsError::range(key, value, "must be at least 16MiB"));
+    }
+    Ok(())
 }
 
 /// A duration of at least 1 ms.
@@ -133,6 +208,42 @@ mod tests {
         }
         let env = [("POINTSMAN_BROKER__NMAE", "b")];
         assert!(BrokerSettings::load("", env).unwrap_err().to_string().contains("nmae"));
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused_before_anything_starts() {
+        let node = |toml: &str| NodeSettings::load(toml, NONE).unwrap_err().to_string();
+        for url in ["nonsense", "http://", "http://host", "http://host:0", "https://host:1", "http://:1"] {
+            let error = node(&format!("[node]\ncoordinators = ['{url}']"));
+            assert!(error.starts_with("`node.coordinators` = "), "{error}");
+        }
+        assert!(node("[node]\nmemory_limit = '0B'").contains("at least 16MiB"));
+        assert!(node("[node]\nhttp_listen = '127.0.0.1:8290'").contains("grpc_listen"));
+        for url in ["", "mysql://u:pw@h/db", "meta.db"] {
+            let toml = format!("[coordinator]\nmetastore = '{url}'");
+            let error = CoordinatorSettings::load(&toml, NONE).unwrap_err().to_string();
+            assert!(error.contains("coordinator.metastore") && !error.contains("pw"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_error_names_key_variable_and_remedy() {
+        let text = |toml: &str, env: &[(&str, &str)]| {
+            NodeSettings::load(toml, env.iter().copied()).unwrap_err().to_string()
+        };
+        let unknown = text("[node]\nnam = 'x'", &[]);
+        assert!(unknown.starts_with("`node.nam`: unknown key; there are: name, "), "{unknown}");
+        let wrong = text("", &[("POINTSMAN_NODE__FETCH_CONCURRENCY", "abc")]);
+        assert_eq!(
+            wrong,
+            "POINTSMAN_NODE__FETCH_CONCURRENCY: `node.fetch_concurrency`: invalid type: found string \"abc\", expected usize"
+        );
+        let nested = BrokerSettings::load("[broker.query]\ntimeout = 'soon'", NONE).unwrap_err().to_string();
+        assert!(nested.starts_with("`broker.query.timeout`: "), "{nested}");
+        let nested = BrokerSettings::load("[broker.query]\ntimout = '1s'", NONE).unwrap_err().to_string();
+        assert!(nested.starts_with("`broker.query.timout`: unknown key; there are: timeout, "), "{nested}");
+        let syntax = BrokerSettings::load("[broker\n", NONE).unwrap_err().to_string();
+        assert!(syntax.contains("line 1"), "{syntax}");
     }
 
     #[test]

@@ -78,13 +78,10 @@ impl NodeSettings {
         if !self.resource_group.is_empty() {
             load::check_name("node.resource_group", &self.resource_group)?;
         }
-        if self.coordinators.is_empty() {
-            return Err(SettingsError::range(
-                "node.coordinators",
-                "[]",
-                "must name at least one coordinator",
-            ));
-        }
+        load::check_coordinators("node.coordinators", &self.coordinators)?;
+        load::check_listeners("node.http_listen", self.http_listen, self.grpc_listen)?;
+        load::check_limit("node.cache_limit", self.cache_limit)?;
+        load::check_limit("node.memory_limit", self.memory_limit)?;
         if self.fetch_concurrency == 0 {
             return Err(SettingsError::range("node.fetch_concurrency", 0, "must be at least 1"));
         }
