@@ -77,13 +77,16 @@ fn wants_status(headers: &HeaderMap) -> bool {
 
 async fn write(answer: Answer, status: StatusCode) -> Response {
     let code = answer.error_code();
+    let (request_id, client_request_id) = (answer.request_id.clone(), answer.client_request_id.clone());
+    let broker_id = answer.broker_id.clone();
     match json(answer).await {
         Ok(text) => respond(status, code, text),
         Err(error) => {
-            let failed = Answer::failed((&error).into());
-            tracing::error!(error = error.message(), "an answer could not be written");
+            tracing::info!(query = request_id, "an answer holds a value that has no text");
+            let failed =
+                Answer { request_id, client_request_id, broker_id, ..Answer::failed((&error).into()) };
             let text = serde_json::to_vec(&failed).unwrap_or_default();
-            respond(StatusCode::INTERNAL_SERVER_ERROR, failed.error_code(), text)
+            respond(status, failed.error_code(), text)
         }
     }
 }
@@ -98,7 +101,9 @@ fn respond(status: StatusCode, code: i32, text: Vec<u8>) -> Response {
 /// # Errors
 /// `service_internal` when a value has no text.
 async fn json(answer: Answer) -> pointsman_ids::Result<Vec<u8>> {
-    let internal = |why: String| Error::new(ErrorCode::ServiceInternal, format!("writing the answer: {why}"));
+    let internal = |why: String| {
+        Error::new(ErrorCode::ServiceInternal, format!("a value of the answer cannot be written: {why}"))
+    };
     let is_long = answer.num_rows_result_set >= MANY_ROWS;
     let write = move || serde_json::to_vec(&answer).map_err(|error| internal(error.to_string()));
     if is_long {

@@ -120,8 +120,19 @@ impl Queries {
         };
         let _place = place?;
         let statement = check(&request.sql).await?;
+        self.routed(&statement)?;
         let timeout = self.timeout(request, &statement);
         Running::new(self, id, request, &statement, started, timeout).run().await
+    }
+
+    /// A broker that knows nothing yet must not call a collection unknown.
+    fn routed(&self, statement: &Statement) -> Result<()> {
+        if statement.collections().is_empty() || self.routing.is_ready() {
+            return Ok(());
+        }
+        let message = "this broker has no routing yet: no coordinator has answered it, and it has no stored snapshot \
+                       that it may use; GET /ready says more";
+        Err(Error::new(ErrorCode::CollectionNotFullyLoaded, message))
     }
 
     /// The option, else the smallest of the collections', else the broker's.

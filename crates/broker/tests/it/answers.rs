@@ -171,6 +171,15 @@ async fn only_what_is_no_request_is_refused_by_http() {
 }
 
 #[tokio::test]
+async fn a_value_without_a_text_is_an_error_of_the_query() {
+    let cluster = Cluster::replicated().await;
+    let body = json!({"sql": "SELECT arrow_cast(956310258, 'Date32')"}).to_string();
+    let (status, answer) = cluster.broker.post(&body, &[]).await;
+    assert_eq!((status, codes(&answer)), (200, vec![200]), "{answer}");
+    assert_ne!(answer["requestId"], json!(""));
+}
+
+#[tokio::test]
 async fn a_header_asks_for_the_status_of_the_error() {
     let cluster = Cluster::replicated().await;
     let body = json!({"sql": "SELECT * FROM nothing"}).to_string();
