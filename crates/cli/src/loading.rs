@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use pointsman_proto::coordinator::v1::{CollectionLoad, ShowLoadRequest};
+use pointsman_proto::coordinator::v1::{
+    CollectionLoad, GetCoordinatorRequest, ListBrokersRequest, ShowLoadRequest,
+};
 use tokio::time::Instant;
 
 use crate::{
@@ -14,6 +16,8 @@ use crate::{
 
 /// How often progress is looked at.
 const LOOK: Duration = Duration::from_millis(200);
+/// How long the coordinator may take to publish what it shows.
+const SETTLE: Duration = Duration::from_millis(100);
 
 /// Waits until every one of `collections` is served by all of its groups, showing progress per group.
 ///
@@ -31,7 +35,7 @@ pub(crate) async fn wait(
         let loads = match show(&coordinator, collections).await {
             Ok(loads) => loads,
             Err(error) if is_passing(&error) && Instant::now() < deadline => {
-                shown.say(&format!("waiting for a coordinator: {error}"));
+                shown.say("waiting for a coordinator");
                 tokio::time::sleep(LOOK).await;
                 coordinator = coordinator.find_again().await.unwrap_or(coordinator);
                 continue;
@@ -41,6 +45,7 @@ pub(crate) async fn wait(
         shown.update(&progress(&loads));
         if loads.len() == collections.len() && loads.iter().all(has_arrived) {
             shown.finish();
+            wait_for_brokers(&coordinator, deadline).await;
             return Ok(());
         }
         if Instant::now() >= deadline {
@@ -48,6 +53,21 @@ pub(crate) async fn wait(
             return Err(Failure::NotReady(format!("not loaded in time: {}", missing(&loads))).into());
         }
         tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Waits until every broker with a live watch was sent what the coordinator knows now, so that a query right after a load
+/// finds it. Not at any price: the load has arrived, and a broker that is behind catches up by itself.
+async fn wait_for_brokers(coordinator: &Coordinator, deadline: Instant) {
+    while Instant::now() < deadline {
+        // What has just arrived is about to be published.
+        tokio::time::sleep(SETTLE).await;
+        let about = answer(coordinator.cluster().get_coordinator(GetCoordinatorRequest {}).await);
+        let brokers = answer(coordinator.cluster().list_brokers(ListBrokersRequest {}).await);
+        let (Ok(about), Ok(brokers)) = (about, brokers) else { return };
+        if brokers.brokers.iter().all(|broker| broker.sent_version >= about.feed_version) {
+            return;
+        }
     }
 }
 

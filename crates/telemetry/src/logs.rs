@@ -24,6 +24,8 @@ pub fn init_logs(filter: &str, format: LogFormat) {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(parsed)
         .with_writer(std::io::stderr)
+        // A closed standard error is nobody's to hear about; the message would be a panic.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal());
     // An error means that somebody started logging before; theirs stays.
     let _already = match format {

@@ -174,7 +174,9 @@ impl Coordinator {
 
     /// The collection of this name, if there is one.
     pub(crate) async fn collection_if_any(&self, name: &str) -> Result<Option<Collection>, Error> {
-        match answer(self.catalog().get_collection(GetCollectionRequest { name: name.to_owned() }).await) {
+        let request = GetCollectionRequest { name: name.to_owned() };
+        let call = async |active: &Self| answer(active.catalog().get_collection(request.clone()).await);
+        match self.persist(call).await {
             Ok(answer) => Ok(answer.collection),
             Err(error) if error.code() == ErrorCode::CollectionNotFound => Ok(None),
             Err(error) => Err(error),
@@ -240,7 +242,9 @@ fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     if !close.is_empty() {
         return format!("did you mean {}?", close[..close.len().min(SHOWN)].join(", "));
     }
-    let names: Vec<&str> = known.iter().map(|(_, name)| *name).take(SHOWN).collect();
+    let mut names: Vec<&str> = known.iter().map(|(_, name)| *name).collect();
+    names.sort_unstable();
+    names.truncate(SHOWN);
     let rest = if known.len() > SHOWN { ", ..." } else { "" };
     format!("there are {}{rest}", names.join(", "))
 }

@@ -149,7 +149,8 @@ async fn create(coordinator: &Coordinator, collection: &str, columns: &[Column])
         columns: columns.iter().map(column_to_proto).collect(),
         options: None,
     };
-    Ok(answer(coordinator.catalog().create_collection(request).await)?.created)
+    let call = async |active: &Coordinator| answer(active.catalog().create_collection(request.clone()).await);
+    Ok(coordinator.persist(call).await?.created)
 }
 
 /// Uploads every file and gives the paths of objects that were not there before. On failure it takes them back.
