@@ -11,7 +11,7 @@
 //!
 //! let settings = BrokerSettings::load("[broker]\nname = 'b1'", [("POINTSMAN_BROKER__QUERY__TIMEOUT", "3s")])?;
 //! assert_eq!(settings.query.timeout.as_secs(), 3);
-//! assert!(BrokerSettings::load("[broker]\nnmae = 'b1'", []).is_err());
+//! assert!(BrokerSettings::load("[broker]\nnmae = 'b1'", [("HOME", "/")]).is_err());
 //! # Ok::<(), pointsman_settings::SettingsError>(())
 //! ```
 
