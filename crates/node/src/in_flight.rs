@@ -17,8 +17,10 @@ use tower::{Layer, Service};
 
 use crate::metrics;
 
-/// Calls of this service are not counted: brokers ask and watch health for ever.
-const HEALTH: &str = "/grpc.health.v1.Health/";
+/// Whether a call asks or watches health, which brokers do for ever: it is no query.
+pub(crate) fn is_health(path: &str) -> bool {
+    path.starts_with("/grpc.health.v1.Health/")
+}
 
 /// The number of calls that run. A call runs from its arrival to the end of its answer's body.
 #[derive(Clone, Debug, Default)]
@@ -75,7 +77,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let running = (!request.uri().path().starts_with(HEALTH)).then(|| self.in_flight.enter());
+        let running = (!is_health(request.uri().path())).then(|| self.in_flight.enter());
         let answer = self.inner.call(request);
         Box::pin(async move {
             let answer = answer.await?;

@@ -22,6 +22,7 @@
 
 mod cache;
 pub mod cli;
+mod computing;
 mod data_dir;
 mod deps;
 mod drain;

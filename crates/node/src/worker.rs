@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use pointsman_channels::{ChannelSettings, Channels};
 use pointsman_engine::{SegmentStore, WorkerSettings, worker_routes};
-use pointsman_ids::Error;
+use pointsman_ids::{Error, ErrorCode};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::{
@@ -13,7 +13,7 @@ use tonic::{
 };
 use tonic_health::{ServingStatus, server::HealthReporter};
 
-use crate::in_flight::InFlight;
+use crate::{computing::Computing, in_flight::InFlight};
 
 /// A burst of cancelled queries resets many streams at once; with hyper's default the connection would be closed, and
 /// innocent queries with it.
@@ -27,19 +27,23 @@ pub(crate) struct Worker {
     routes: Routes,
     health: HealthReporter,
     in_flight: InFlight,
+    computing: Computing,
 }
 
 impl Worker {
     /// A worker over what the store holds.
     ///
     /// # Errors
-    /// Those of the engine.
+    /// Those of the engine; `service_internal` when the threads for queries cannot be started.
     pub(crate) async fn new(store: Arc<dyn SegmentStore>, memory_limit: u64) -> Result<Self, Error> {
         let settings = WorkerSettings { memory_limit, ..WorkerSettings::default() };
         let routes = worker_routes(store, Channels::tcp(ChannelSettings::default()), settings)?;
+        let computing = Computing::start().map_err(|error| {
+            Error::new(ErrorCode::ServiceInternal, format!("threads for queries cannot be started: {error}"))
+        })?;
         let (health, service) = tonic_health::server::health_reporter();
         health.set_service_status("", ServingStatus::NotServing).await;
-        Ok(Self { routes: routes.add_service(service), health, in_flight: InFlight::default() })
+        Ok(Self { routes: routes.add_service(service), health, in_flight: InFlight::default(), computing })
     }
 
     /// What the health service answers.
@@ -66,6 +70,7 @@ impl Worker {
             .http2_max_pending_accept_reset_streams(Some(PENDING_RESETS))
             .http2_max_local_error_reset_streams(None)
             .layer(self.in_flight)
+            .layer(self.computing)
             .add_routes(self.routes)
             .serve_with_incoming_shutdown(incoming, stop.cancelled_owned())
             .await

@@ -46,7 +46,7 @@ pub(crate) type Files = BTreeMap<SegmentId, Arc<HeldFile>>;
 pub(crate) enum Doubt {
     /// Its file is not there, or has another length.
     Missing(SegmentId),
-    /// It was written since it was verified.
+    /// It was written since it was verified, or could not be read.
     Altered(SegmentId),
 }
 
@@ -67,15 +67,16 @@ impl HeldSegments {
 impl SegmentStore for HeldSegments {
     fn open(&self, segment: SegmentId) -> Option<SegmentFile> {
         let file = self.files.load().get(&segment).map(Arc::clone)?;
-        let doubt = file.doubt(segment);
-        if let Some(doubt) = doubt {
+        if let Some(doubt) = file.doubt(segment) {
             let _full_or_closed = self.doubts.try_send(doubt);
-        }
-        // What was written is served until it is known to be wrong: a mere touch takes nothing from anybody.
-        if let Some(Doubt::Missing(_)) = doubt {
+            // Another copy answers until this one is verified again: better slow than wrong.
             return None;
         }
         Some(SegmentFile { path: file.path.clone(), bytes: file.bytes, hold: Some(file) })
+    }
+
+    fn suspect(&self, segment: SegmentId) {
+        let _full_or_closed = self.doubts.try_send(Doubt::Altered(segment));
     }
 }
 
