@@ -62,7 +62,8 @@ pub(crate) fn install(subcommand: &str) -> anyhow::Result<()> {
     }
     let name = format!("cargo-{subcommand}");
     println!("{name} is missing: installing it (once, some minutes)");
-    run(&["install", "--locked", &name])
+    // Built apart: its crates are none of ours.
+    check(cargo(&["install", "--locked", &name]).env_remove("CARGO_TARGET_DIR"))
 }
 
 /// The packages of the workspace, without their dependencies from outside.

@@ -37,7 +37,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
 }
 
 fn documents() -> anyhow::Result<()> {
-    let mut command = cargo::cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"]);
+    let mut command = cargo::cargo(&["doc", "--workspace", "--no-deps"]);
     cargo::check(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
