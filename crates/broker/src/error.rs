@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-/// Why [`run`](crate::run) ended without having been told to.
+/// Why [`run`](crate::run()) ended without having been told to.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// A setting that is only understood here makes no sense.
@@ -20,6 +20,9 @@ pub enum RunError {
         #[source]
         source: std::io::Error,
     },
+    /// Threads for queries could not be started.
+    #[error("threads for queries cannot be started")]
+    Threads(#[source] std::io::Error),
     /// A server broke off.
     #[error("a server ended")]
     Serve(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -1,6 +1,6 @@
 //! The broker: SQL in over HTTP, rows out, whatever single node fails meanwhile.
 //!
-//! [`run`] wires the parts: `routing` keeps the view of the cluster and the nodes' health, `engine` plans and runs, and
+//! [`run()`] wires the parts: `routing` keeps the view of the cluster and the nodes' health, `engine` plans and runs, and
 //! this crate reads requests, limits what runs at once, runs a query again when a node fails under it, and writes the
 //! answer with its coverage. Nothing on a query's way talks to the coordinator. Which node answers for a segment is
 //! decided in lower crates.

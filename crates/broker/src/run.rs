@@ -6,6 +6,7 @@ use pointsman_channels::{ChannelSettings, Channels};
 use pointsman_engine::{Engine, EngineSettings};
 use pointsman_failure_detector as failure_detector;
 use pointsman_ids::{ClusterName, Error, ErrorCode};
+use pointsman_program::QueryThreads;
 use pointsman_routing::Routing;
 use pointsman_settings::{BrokerSettings, DetectorKind, FailureDetectorSettings};
 use pointsman_telemetry::spawn;
@@ -54,6 +55,7 @@ pub async fn run(settings: BrokerSettings, deps: Deps, shutdown: CancellationTok
             deps.clock,
             routing.clone(),
             engine,
+            QueryThreads::start().map_err(RunError::Threads)?,
             Arc::clone(&catalogs),
             deps.seed,
         ),

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use pointsman_channels::{ChannelSettings, Channels};
 use pointsman_engine::{SegmentStore, WorkerSettings, worker_routes};
 use pointsman_ids::{Error, ErrorCode};
+use pointsman_program::QueryThreads;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::{
@@ -38,7 +39,7 @@ impl Worker {
     pub(crate) async fn new(store: Arc<dyn SegmentStore>, memory_limit: u64) -> Result<Self, Error> {
         let settings = WorkerSettings { memory_limit, ..WorkerSettings::default() };
         let routes = worker_routes(store, Channels::tcp(ChannelSettings::default()), settings)?;
-        let computing = Computing::start().map_err(|error| {
+        let computing = QueryThreads::start().map(Computing).map_err(|error| {
             Error::new(ErrorCode::ServiceInternal, format!("threads for queries cannot be started: {error}"))
         })?;
         let (health, service) = tonic_health::server::health_reporter();

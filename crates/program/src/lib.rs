@@ -1,4 +1,4 @@
-//! The program around a component: flags, settings file, logs, signals, exit codes. Coordinator, broker and node are
+//! The program around a component: flags, settings file, logs, signals, exit codes, threads. Coordinator, broker and node are
 //! the same program in this respect, and so are the binaries of their own and the command `pointsman`.
 //!
 //! ```
@@ -17,6 +17,7 @@
 //! ```
 
 mod signals;
+mod threads;
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
@@ -24,6 +25,8 @@ use anyhow::Context;
 use pointsman_telemetry::{LogFormat, init_logs};
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
+
+pub use threads::QueryThreads;
 
 use signals::Signals;
 

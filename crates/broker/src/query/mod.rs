@@ -21,6 +21,7 @@ use futures::FutureExt;
 use pointsman_clock::{Clock, MonoTime};
 use pointsman_engine::{Engine, Statement};
 use pointsman_ids::{AnswerCode, Error, ErrorClass, ErrorCode, Result};
+use pointsman_program::QueryThreads;
 use pointsman_routing::Routing;
 use pointsman_settings::QuerySettings;
 
@@ -41,6 +42,7 @@ pub(crate) struct Queries {
     clock: Arc<dyn Clock>,
     routing: Routing,
     engine: Engine,
+    threads: QueryThreads,
     catalogs: Arc<Catalogs>,
     admission: Admission,
     ids: QueryIds,
@@ -58,11 +60,22 @@ impl Queries {
         clock: Arc<dyn Clock>,
         routing: Routing,
         engine: Engine,
+        threads: QueryThreads,
         catalogs: Arc<Catalogs>,
         seed: u64,
     ) -> Self {
         let admission = Admission::new(settings.max_concurrent, settings.max_waiting);
-        Self { name, settings, clock, routing, engine, catalogs, admission, ids: QueryIds::new(seed) }
+        Self {
+            name,
+            settings,
+            clock,
+            routing,
+            engine,
+            threads,
+            catalogs,
+            admission,
+            ids: QueryIds::new(seed),
+        }
     }
 
     /// Answers one query, errors included.

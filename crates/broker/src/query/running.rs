@@ -77,7 +77,7 @@ impl<'a> Running<'a> {
     async fn attempt(&mut self) -> Result<Ended> {
         let view = self.queries.routing.view();
         let began = Instant::now();
-        let planned = self.plan(&view).await?;
+        let planned = Arc::new(self.plan(&view).await?);
         let planning = began.elapsed();
         let picture = Picture::new(&planned, &view, self.queries.routing.feed().age);
         if picture.is_nobody_to_ask() {
@@ -88,7 +88,12 @@ impl<'a> Running<'a> {
             return Ok(Ended::Answer(Box::new(self.refused(&picture))));
         }
         let limits = collect::Limits::from(&self.queries.settings);
-        let rows = async { collect(planned.execute()?, limits).await };
+        let running = {
+            let planned = Arc::clone(&planned);
+            self.queries.threads.spawn(async move { collect(planned.execute()?, limits).await })
+        };
+        // The deadline is kept here, where nothing computes.
+        let rows = async { running.await.unwrap_or_else(|ended| Err(query_ended(ended))) };
         let answer = match tokio::time::timeout(self.remaining(), rows).await {
             Ok(Ok(rows)) => self.answered(&planned, &picture, rows).await,
             Ok(Err(error)) => return self.broken(&view, &picture, error),
@@ -263,5 +268,13 @@ impl<'a> Running<'a> {
 
     fn remaining(&self) -> Duration {
         self.attempts.remaining(self.now())
+    }
+}
+
+/// What became of a query whose task ended without a result: a panic goes on to where panics of queries are caught.
+fn query_ended(ended: tokio::task::JoinError) -> QueryError {
+    match ended.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(_) => QueryError::Cancelled,
     }
 }
