@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 
-use crate::{CollectionId, CollectionName, Error, ErrorCode, PartitionName, SegmentId, SegmentName, ShardName};
+use crate::{
+    CollectionId, CollectionName, Error, ErrorCode, PartitionName, SegmentId, SegmentName, ShardName,
+};
 
 /// One column of a collection.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
-    ClusterName, CollectionId, CollectionName, FeedVersion, GroupName, GroupNumber, Incarnation, NodeId, NodeName,
-    PartitionName, ReplicaId, SegmentId, SegmentName, ShardName,
+    ClusterName, CollectionId, CollectionName, FeedVersion, GroupName, GroupNumber, Incarnation, NodeId,
+    NodeName, PartitionName, ReplicaId, SegmentId, SegmentName, ShardName,
     catalog::{Column, ColumnStatistics, SelectorKind},
 };
 

@@ -4,9 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use pointsman_ids::{
     CollectionId, Error, PartitionName, SegmentId, ShardName,
-    catalog::{
-        CollectionOptions, Column, ColumnStatistics, NewSegment, Segment, SelectorKind, Value,
-    },
+    catalog::{CollectionOptions, Column, ColumnStatistics, NewSegment, Segment, SelectorKind, Value},
 };
 
 use super::invalid;
@@ -95,7 +93,8 @@ pub fn segment_to_proto(segment: &Segment) -> coordinator::Segment {
 pub fn segment_from_proto(segment: coordinator::Segment, collection: CollectionId) -> Result<Segment, Error> {
     let (id, created_at) = (SegmentId(segment.id), segment.created_at_ns);
     let content = NewSegment::try_from(segment)?;
-    let shard = content.shard.clone().ok_or_else(|| invalid(format!("segment '{}' has no shard", content.name)))?;
+    let shard =
+        content.shard.clone().ok_or_else(|| invalid(format!("segment '{}' has no shard", content.name)))?;
     Ok(Segment { id, collection, shard, created_at, content })
 }
 
@@ -144,7 +143,9 @@ impl TryFrom<coordinator::Segment> for NewSegment {
     }
 }
 
-pub(super) fn statistics_to_proto(statistics: &BTreeMap<String, ColumnStatistics>) -> Vec<pb::ColumnStatistics> {
+pub(super) fn statistics_to_proto(
+    statistics: &BTreeMap<String, ColumnStatistics>,
+) -> Vec<pb::ColumnStatistics> {
     let convert = |(column, statistics): (&String, &ColumnStatistics)| pb::ColumnStatistics {
         column: column.clone(),
         nulls: statistics.nulls,
@@ -154,7 +155,9 @@ pub(super) fn statistics_to_proto(statistics: &BTreeMap<String, ColumnStatistics
     statistics.iter().map(convert).collect()
 }
 
-pub(super) fn statistics_from_proto(statistics: Vec<pb::ColumnStatistics>) -> BTreeMap<String, ColumnStatistics> {
+pub(super) fn statistics_from_proto(
+    statistics: Vec<pb::ColumnStatistics>,
+) -> BTreeMap<String, ColumnStatistics> {
     let convert = |statistics: pb::ColumnStatistics| {
         let known = ColumnStatistics {
             nulls: statistics.nulls,
