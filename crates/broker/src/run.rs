@@ -14,7 +14,13 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::{Deps, RunError, broker::Broker, catalogs::Catalogs, grpc, http, metrics, query::Queries};
+use crate::{
+    Deps, RunError,
+    broker::Broker,
+    catalogs::Catalogs,
+    grpc, http, metrics,
+    query::{Parts, Queries},
+};
 
 /// Runs a broker until it is told to stop: then it takes no new connection, lets running queries end for a while, and
 /// stores the newest routing snapshot.
@@ -45,20 +51,18 @@ pub async fn run(settings: BrokerSettings, deps: Deps, shutdown: CancellationTok
     let engine = EngineSettings { memory_limit: settings.query.memory_limit.0, ..EngineSettings::default() };
     let engine = Engine::new(engine, channels).map_err(RunError::Start)?;
     let catalogs = Arc::new(Catalogs::new(routing.view().snapshot()));
+    let parts = Parts {
+        clock: deps.clock,
+        routing: routing.clone(),
+        engine,
+        threads: QueryThreads::start().map_err(RunError::Threads)?,
+        catalogs: Arc::clone(&catalogs),
+    };
     let broker = Arc::new(Broker {
         name: settings.name.clone(),
         stored_version: routing.is_ready().then(|| routing.view().snapshot().version),
         routing: routing.clone(),
-        queries: Queries::new(
-            settings.name,
-            settings.query,
-            deps.clock,
-            routing.clone(),
-            engine,
-            QueryThreads::start().map_err(RunError::Threads)?,
-            Arc::clone(&catalogs),
-            deps.seed,
-        ),
+        queries: Queries::new(settings.name, settings.query, parts, deps.seed),
         metrics: deps.metrics,
     });
     let following = {

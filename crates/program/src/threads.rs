@@ -8,7 +8,11 @@ use std::{io, sync::Arc};
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::task::AbortOnDropHandle;
 
-/// The threads, one per core. They end with the last clone; work that still runs is left behind.
+/// Threads per core. A join that does not give way keeps a thread until it does; the system shares the cores among all
+/// threads, so that other queries go on beside a few such joins.
+const PER_CORE: usize = 4;
+
+/// The threads, four per core. They end with the last clone; work that still runs is left behind.
 #[derive(Clone, Debug)]
 pub struct QueryThreads(Arc<Threads>);
 
@@ -32,7 +36,12 @@ impl QueryThreads {
     /// # Errors
     /// The system gives no more threads.
     pub fn start() -> io::Result<Self> {
-        let runtime = Builder::new_multi_thread().thread_name("query").enable_all().build()?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let runtime = Builder::new_multi_thread()
+            .thread_name("query")
+            .worker_threads(PER_CORE * cores)
+            .enable_all()
+            .build()?;
         Ok(Self(Arc::new(Threads { runtime: Some(runtime) })))
     }
 
@@ -62,6 +71,28 @@ mod tests {
         let name =
             threads.spawn(async { std::thread::current().name().map(ToOwned::to_owned) }).await.unwrap();
         assert_eq!(name.as_deref(), Some("query"));
+    }
+
+    #[tokio::test]
+    async fn work_that_does_not_give_way_leaves_threads_for_others() {
+        let threads = QueryThreads::start().unwrap();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let stuck: Vec<_> = (0..cores)
+            .map(|_| {
+                let stop = Arc::clone(&stop);
+                threads.spawn(async move {
+                    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                })
+            })
+            .collect();
+        assert_eq!(threads.spawn(async { 42 }).await.unwrap(), 42);
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        for work in stuck {
+            work.await.unwrap();
+        }
     }
 
     #[tokio::test]

@@ -34,6 +34,16 @@ use crate::{
 use admission::Admission;
 use running::Running;
 
+/// What queries stand on.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) routing: Routing,
+    pub(crate) engine: Engine,
+    pub(crate) threads: QueryThreads,
+    pub(crate) catalogs: Arc<Catalogs>,
+}
+
 /// Answers queries. Dropping the future of one stops its work everywhere.
 #[derive(Debug)]
 pub(crate) struct Queries {
@@ -54,28 +64,11 @@ pub(crate) struct Uncaught(pub(crate) Box<Answer>);
 
 impl Queries {
     /// A broker's queries. `name` is the broker's, `seed` tells its query ids from those of other starts.
-    pub(crate) fn new(
-        name: String,
-        settings: QuerySettings,
-        clock: Arc<dyn Clock>,
-        routing: Routing,
-        engine: Engine,
-        threads: QueryThreads,
-        catalogs: Arc<Catalogs>,
-        seed: u64,
-    ) -> Self {
+    pub(crate) fn new(name: String, settings: QuerySettings, parts: Parts, seed: u64) -> Self {
+        let Parts { clock, routing, engine, threads, catalogs } = parts;
         let admission = Admission::new(settings.max_concurrent, settings.max_waiting);
-        Self {
-            name,
-            settings,
-            clock,
-            routing,
-            engine,
-            threads,
-            catalogs,
-            admission,
-            ids: QueryIds::new(seed),
-        }
+        let ids = QueryIds::new(seed);
+        Self { name, settings, clock, routing, engine, threads, catalogs, admission, ids }
     }
 
     /// Answers one query, errors included.
