@@ -7,7 +7,10 @@ use datafusion::{
         array::{RecordBatch, StringArray},
         datatypes::{DataType, Field, Schema},
     },
-    common::tree_node::{TreeNode, TreeNodeRecursion},
+    common::{
+        ScalarValue,
+        tree_node::{TreeNode, TreeNodeRecursion},
+    },
     execution::{
         SessionState, SessionStateBuilder,
         disk_manager::{DiskManagerBuilder, DiskManagerMode},
@@ -15,7 +18,7 @@ use datafusion::{
         object_store::ObjectStoreRegistry,
         runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
-    logical_expr::LogicalPlan,
+    logical_expr::{Expr, LogicalPlan},
     physical_optimizer::optimizer::PhysicalOptimizer,
     physical_plan::ExecutionPlan,
     prelude::SessionConfig,
@@ -24,14 +27,15 @@ use datafusion::{
 use datafusion_distributed::{DistributedExt, SessionStateBuilderExt, display_plan_ascii};
 use pointsman_channels::Channels;
 use pointsman_ids::{Error, ErrorCode, Result};
-use tokio::runtime::Runtime;
 
 use crate::{
+    bounded,
     catalog::Catalog,
     failure::{QueryError, planning},
     limits::refuse,
     pinning::with_pinning,
     planned::{PlannedQuery, Work},
+    planners::Planners,
     router::Router,
     scans::Scans,
     statement::{Explain, Statement},
@@ -40,12 +44,6 @@ use crate::{
     tagging::{FirstLoss, Resolver},
     verify::check_plan,
 };
-
-/// Stack of threads that plan. Committed by the system only as far as it is used.
-const PLANNER_STACK: usize = 64 << 20;
-
-/// Fewest threads that plan. More than cores, so that statements which use up their deadline do not hold up others.
-const PLANNERS: usize = 4;
 
 /// Upper bound on tasks per stage; the slots of a query are what counts.
 const MAX_TASKS: usize = 1 << 16;
@@ -92,17 +90,7 @@ pub struct Engine {
 struct Shared {
     template: SessionState,
     channels: Channels,
-    planning_timeout: Duration,
-    /// Threads with room to recurse. `None` only while the engine is dropped.
-    planners: Option<Runtime>,
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        if let Some(planners) = self.planners.take() {
-            planners.shutdown_background();
-        }
-    }
+    planners: Planners,
 }
 
 impl Engine {
@@ -117,19 +105,9 @@ impl Engine {
         let runtime = runtime_env(settings.memory_limit, settings.spill_dir, Arc::new(NoStores))?;
         let template = template(settings.target_partitions.max(2), runtime)
             .map_err(|error| internal("setting up sessions", &error))?;
-        let planners = tokio::runtime::Builder::new_multi_thread()
-            .thread_name("sql-planner")
-            .worker_threads(PLANNERS.max(2 * default_partitions()))
-            .thread_stack_size(PLANNER_STACK)
-            .enable_time()
-            .build()
+        let planners = Planners::new(settings.planning_timeout)
             .map_err(|error| internal("starting threads for planning", &error))?;
-        let shared = Shared {
-            template,
-            channels,
-            planning_timeout: settings.planning_timeout,
-            planners: Some(planners),
-        };
+        let shared = Shared { template, channels, planners };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -138,7 +116,8 @@ impl Engine {
     ///
     /// # Errors
     /// [`QueryError::Query`] with `collection_not_found`, `column_not_found`, `sql_invalid`, or whatever the router
-    /// says; `service_internal` for a plan that the verifier refuses.
+    /// says; `service_internal` for a plan that the verifier refuses; `service_too_many_requests` when statements that
+    /// are too complex keep every planner busy.
     pub async fn plan(
         &self,
         statement: &Statement,
@@ -149,28 +128,13 @@ impl Engine {
             let message = format!("there is no collection '{name}'; SHOW TABLES lists those that there are");
             return Err(Error::new(ErrorCode::CollectionNotFound, message).into());
         }
-        let stopping = || Error::new(ErrorCode::Cancelled, "the engine is stopping");
-        let planners = self.shared.planners.as_ref().ok_or_else(stopping)?;
         let job = Job {
             statement: statement.clone(),
             catalog: Arc::clone(catalog),
             router,
             shared: Arc::clone(&self.shared),
         };
-        let planning = planners.spawn(job.run());
-        let abort = planning.abort_handle();
-        match tokio::time::timeout(self.shared.planning_timeout, planning).await {
-            Ok(Ok(planned)) => Ok(planned?),
-            Ok(Err(panicked)) => {
-                Err(Error::new(ErrorCode::ServiceInternal, format!("planning broke off: {panicked}")).into())
-            }
-            Err(_) => {
-                abort.abort();
-                let limit = self.shared.planning_timeout;
-                Err(refuse(format!("planning took longer than {limit:?}; the statement is too complex"))
-                    .into())
-            }
-        }
+        Ok(self.shared.planners.run(job.run()).await?)
     }
 }
 
@@ -213,7 +177,9 @@ fn template(target_partitions: usize, runtime: Arc<RuntimeEnv>) -> datafusion::e
         .with_distributed_planner()
         .with_distributed_children_isolator_unions(false)?
         .with_distributed_max_tasks_per_stage(MAX_TASKS)?;
-    Ok(with_pinning(builder).build())
+    let mut session = with_pinning(builder).build();
+    bounded::register(&mut session)?;
+    Ok(session)
 }
 
 /// Planning of one statement.
@@ -235,6 +201,7 @@ impl Job {
             session.statement_to_plan(Parsed::clone(&self.statement.query)).await.map_err(invalid)?;
         check_logical(&logical)?;
         let logical = session.optimize(&logical).map_err(invalid)?;
+        check_constants(&logical)?;
         let planner = Arc::clone(session.query_planner());
         let plan = planner.create_physical_plan(&logical, &session).await.map_err(invalid)?;
         let assignment = scans.assignment();
@@ -280,6 +247,41 @@ fn check_logical(plan: &LogicalPlan) -> Result<()> {
     });
     found.map_err(|error| planning(&error, ErrorCode::SqlInvalid))?;
     if recursive_scan { Err(refuse("a recursive query cannot read collections")) } else { Ok(()) }
+}
+
+/// Bytes of a constant that is copied for every row of a batch.
+const MAX_COPIED: usize = 16 << 10;
+
+/// Refuses large constants where there are many rows to copy them for. Text is not copied, being held as views.
+fn check_constants(plan: &LogicalPlan) -> Result<()> {
+    let mut many_rows = false;
+    let mut largest = 0;
+    let found = plan.apply_with_subqueries(|node| {
+        many_rows |= matches!(
+            node,
+            LogicalPlan::TableScan(_)
+                | LogicalPlan::Values(_)
+                | LogicalPlan::RecursiveQuery(_)
+                | LogicalPlan::Unnest(_)
+        );
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Expr::Literal(value, _) = expr
+                    && !matches!(value, ScalarValue::Utf8View(_) | ScalarValue::BinaryView(_))
+                {
+                    largest = largest.max(value.size());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    });
+    found.map_err(|error| planning(&error, ErrorCode::SqlInvalid))?;
+    if many_rows && largest > MAX_COPIED {
+        return Err(refuse(format!(
+            "a constant of {largest} bytes would be copied for every row, {MAX_COPIED} are allowed"
+        )));
+    }
+    Ok(())
 }
 
 fn scans_collection(node: &LogicalPlan) -> bool {

@@ -40,7 +40,10 @@
 //! # }
 //! ```
 
+mod bounded;
+mod bounds;
 mod catalog;
+mod deadline;
 mod engine;
 mod failure;
 pub mod ingest;
@@ -48,6 +51,7 @@ mod limits;
 mod location;
 mod pinning;
 mod planned;
+mod planners;
 mod router;
 mod scans;
 mod statement;

@@ -20,7 +20,10 @@ use datafusion::{
 use futures::StreamExt;
 use pointsman_ids::SegmentId;
 
-use crate::{failure::NOT_LOADED, location::SegmentPath, pinning::file_scan, store::SegmentStore};
+use crate::{
+    bounds::without_float_bounds, failure::NOT_LOADED, location::SegmentPath, pinning::file_scan,
+    store::SegmentStore,
+};
 
 /// Puts every scan of a checked plan under watch.
 pub(crate) fn watch(
@@ -30,7 +33,8 @@ pub(crate) fn watch(
     let watched = plan.transform_down(|plan| {
         let Some(scan) = file_scan(plan.as_ref()) else { return Ok(Transformed::no(plan)) };
         let files = scan.file_groups.iter().map(segments).collect();
-        let watched = WatchedScan { scan: Arc::clone(&plan), files, store: Arc::clone(store) };
+        let scan = without_float_bounds(scan)?.unwrap_or_else(|| Arc::clone(&plan));
+        let watched = WatchedScan { scan, files, store: Arc::clone(store) };
         Ok(Transformed::new(Arc::new(watched) as _, true, TreeNodeRecursion::Jump))
     })?;
     Ok(watched.data)

@@ -15,6 +15,7 @@ use pointsman_ids::Result;
 use tonic::service::Routes;
 
 use crate::{
+    bounded,
     engine::{default_partitions, runtime_env},
     location::SegmentPath,
     store::{OnlySegments, SegmentStore, Segments, not_loaded},
@@ -58,7 +59,7 @@ pub fn worker_routes(
     };
     let worker = Worker::from_session_builder(move |context| {
         let session = sessions.build(context);
-        async move { Ok(session) }
+        async move { session }
     });
     let worker = worker.with_runtime_env(runtime).with_version(env!("CARGO_PKG_VERSION"));
     Ok(Routes::new(worker.into_worker_server()))
@@ -75,19 +76,21 @@ struct Sessions {
 }
 
 impl Sessions {
-    fn build(&self, context: WorkerQueryContext) -> SessionState {
+    fn build(&self, context: WorkerQueryContext) -> DataFusionResult<SessionState> {
         let store = Arc::clone(&self.store);
         let mut builder = context.builder;
         let config = builder.config().take().unwrap_or_default();
         let config =
             config.with_target_partitions(self.target_partitions).with_extension(Arc::new(Holds::default()));
-        builder
+        let mut session = builder
             .with_config(config)
             .with_distributed_channel_resolver(self.resolver.clone())
             .with_distributed_worker_plan_rewrite_handler(move |event: WorkerPlanRewriteEvent<'_>| {
                 admit(&store, event)
             })
-            .build()
+            .build();
+        bounded::register(&mut session)?;
+        Ok(session)
     }
 }
 

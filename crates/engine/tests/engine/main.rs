@@ -1,5 +1,6 @@
 //! The engine against real workers on loopback and real Parquet files of TPC-H.
 
+mod bounded;
 mod cluster;
 mod compare;
 mod data;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{ArrayRef, Int64Array, LargeStringArray, RecordBatch, StringArray},
+    array::{ArrayRef, Float64Array, Int64Array, LargeStringArray, RecordBatch, StringArray},
     datatypes::SchemaRef,
 };
 use pointsman_engine::{Catalog, EngineSettings, WorkerSettings, ingest};
@@ -80,6 +80,65 @@ async fn pruned_and_mixed_files_are_read_right() {
     ] {
         compare::same(&cluster, &plain, sql).await;
     }
+}
+
+/// Two files of numbers and NaN: one as any writer leaves it, with bounds that leave NaN out, and one of ours.
+fn with_nan(folder: &std::path::Path) -> Table {
+    let folder = folder.join("nan");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let batch = |values: Vec<Option<f64>>| {
+        let keys: ArrayRef = Arc::new(Int64Array::from_iter_values(0..values.len() as i64));
+        let values: ArrayRef = Arc::new(Float64Array::from(values));
+        RecordBatch::try_from_iter_with_nullable([("k", keys, false), ("v", values, true)]).expect("a batch")
+    };
+    let theirs = batch(vec![Some(f64::NAN), Some(1.0), Some(2.0), None]);
+    let ours = batch(vec![Some(-f64::NAN), Some(-0.0), Some(f64::INFINITY), Some(f64::NAN), Some(5.0)]);
+    let tame = batch(vec![Some(7.0), Some(8.0)]);
+    let paths = ["theirs", "ours", "tame"].map(|name| folder.join(format!("{name}.parquet")));
+    let file = std::fs::File::create(&paths[0]).expect("a file");
+    let mut writer = parquet::arrow::ArrowWriter::try_new(file, theirs.schema(), None).expect("a writer");
+    writer.write(&theirs).expect("written");
+    writer.close().expect("closed");
+    ingest::write_parquet(&paths[1], ours.schema(), [ours]).expect("a file");
+    ingest::write_parquet(&paths[2], tame.schema(), [tame]).expect("a file");
+    data::from_files("nan", paths.to_vec())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_with_nan_are_not_pruned() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let table = with_nan(folder.path());
+    let cluster =
+        Cluster::start(folder, vec![table], 2, 1, EngineSettings::default(), WorkerSettings::default());
+    let mut found = 0;
+    for condition in [
+        "= 'NaN'",
+        "> 100",
+        ">= 100",
+        "> 1.5",
+        "!= 1",
+        "< 0",
+        "<= -1",
+        "= 2",
+        "IN (2, 'NaN')",
+        "BETWEEN 3 AND 'NaN'",
+        "> 100 AND k >= 0",
+        "IS NULL",
+        "IS NOT NULL",
+        "IS DISTINCT FROM 2",
+        "> 6 OR v = 'NaN'",
+    ] {
+        let count = async |column: &str| {
+            let sql = format!("SELECT k, v FROM nan WHERE {}", format!("v {condition}").replace('v', column));
+            compare::rows(&cluster.run(&sql).await.unwrap_or_else(|error| panic!("{error}\n{sql}")))
+        };
+        let (pruned, whole) = (count("v").await, count("(v + 0)").await);
+        assert_eq!(pruned, whole, "v {condition}");
+        found += usize::from(pruned.iter().any(|row| row.contains("NaN")));
+    }
+    assert!(found >= 8, "the cases must meet NaN");
+    let planned = cluster.plan("SELECT * FROM nan WHERE v > 100").await.expect("a plan");
+    assert_eq!(planned.scans()[0].asked, [0, 1], "bounds without NaN still prune");
 }
 
 #[tokio::test(flavor = "multi_thread")]
