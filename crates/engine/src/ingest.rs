@@ -15,6 +15,8 @@
 mod columns;
 mod csv;
 mod inspect;
+mod misfit;
+mod quotes;
 
 pub use columns::check_columns;
 pub use csv::{csv_to_parquet, write_parquet};

@@ -33,6 +33,9 @@ fn data_type(column: &Column) -> Result<DataType> {
 /// # Errors
 /// `parameter_invalid` that names the first column that does not fit, what was wanted and what the file has.
 pub fn check_columns(wanted: &[Column], got: &[Column]) -> Result<()> {
+    for column in wanted.iter().chain(got) {
+        check_type(&column.name, &data_type(column)?)?;
+    }
     for column in wanted {
         let wish = show(column);
         let Some(own) = got.iter().find(|own| own.name == column.name) else {
@@ -56,6 +59,30 @@ pub fn check_columns(wanted: &[Column], got: &[Column]) -> Result<()> {
     }
 }
 
+/// Refuses a type that has no values: whatever comes later would be lost.
+pub(super) fn check_type(name: &str, data_type: &DataType) -> Result<()> {
+    if holds_nothing(data_type) {
+        let why = format!("type {data_type} holds no values; give the column a type that does, such as Utf8");
+        return Err(invalid(format!("column '{name}'"), why));
+    }
+    Ok(())
+}
+
+fn holds_nothing(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Null => true,
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => holds_nothing(field.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| holds_nothing(field.data_type())),
+        DataType::Dictionary(_, inner) => holds_nothing(inner),
+        _ => false,
+    }
+}
+
 fn show(column: &Column) -> String {
     format!("{}{}", column.data_type, if column.nullable { "" } else { " not null" })
 }
@@ -73,6 +100,15 @@ mod tests {
         let wanted = [column("a", "Utf8", true), column("b", "Int64", true)];
         let got = [column("b", "Int64", false), column("a", "LargeUtf8", true)];
         check_columns(&wanted, &got).expect("they agree");
+    }
+
+    #[test]
+    fn a_column_that_can_hold_nothing_is_refused() {
+        let (nothing, text) = ([column("a", "Null", true)], [column("a", "Utf8", true)]);
+        for (wanted, got) in [(&nothing, &nothing), (&nothing, &text), (&text, &nothing)] {
+            let refused = check_columns(wanted, got).expect_err("no values");
+            assert!(refused.message().starts_with("column 'a': type Null holds no values"), "{refused}");
+        }
     }
 
     #[test]

@@ -24,7 +24,10 @@ use pointsman_ids::{
     catalog::{Column, ColumnStatistics},
 };
 
-use super::{columns::columns, invalid};
+use super::{
+    columns::{check_type, columns, schema},
+    invalid,
+};
 use crate::values::value;
 
 /// What a file holds.
@@ -38,6 +41,15 @@ pub struct Inspection {
     pub statistics: BTreeMap<String, ColumnStatistics>,
 }
 
+impl Inspection {
+    /// Refuses columns that can hold no value.
+    fn check(self) -> Result<Self> {
+        let schema = schema(&self.columns)?;
+        schema.fields().iter().try_for_each(|field| check_type(field.name(), field.data_type()))?;
+        Ok(self)
+    }
+}
+
 /// Reads a Parquet file's columns, rows and statistics. Statistics come from the footer where that is exact, and
 /// from the rows elsewhere: floating point (the footer ignores NaN) and text that the writer cut off.
 ///
@@ -45,7 +57,8 @@ pub struct Inspection {
 /// `parameter_invalid` that names the file and what is wrong with it.
 pub fn inspect_parquet(path: &Path) -> Result<Inspection> {
     let opened = File::open(path).map_err(ParquetError::from);
-    opened.and_then(|file| inspect(&file)).map_err(|error| invalid(path.display(), error))
+    let found = opened.and_then(|file| inspect(&file)).map_err(|error| invalid(path.display(), error))?;
+    found.check().map_err(|error| error.context(path.display()))
 }
 
 /// As [`inspect_parquet`], for a file in memory.
@@ -53,7 +66,8 @@ pub fn inspect_parquet(path: &Path) -> Result<Inspection> {
 /// # Errors
 /// `parameter_invalid` that says what is wrong with it.
 pub fn inspect_bytes(bytes: &Bytes) -> Result<Inspection> {
-    inspect(bytes).map_err(|error| invalid("the Parquet file", error))
+    let found = inspect(bytes).map_err(|error| invalid("the Parquet file", error))?;
+    found.check().map_err(|error| error.context("the Parquet file"))
 }
 
 fn inspect<R: ChunkReader + Reopen + 'static>(file: &R) -> Result<Inspection, ParquetError> {
@@ -275,6 +289,13 @@ mod tests {
         ArrowWriter::try_new(&mut bytes, schema, None).and_then(ArrowWriter::close).expect("written");
         let found = inspect_bytes(&bytes.into()).expect("a file");
         assert_eq!((found.rows, found.columns.len()), (0, 1));
+    }
+
+    #[test]
+    fn a_column_that_can_hold_nothing_is_refused() {
+        let file = parquet(vec![("a", Arc::new(arrow::array::NullArray::new(2)))]);
+        let refused = inspect_bytes(&file).expect_err("no values");
+        assert!(refused.message().contains("column 'a': type Null"), "{refused}");
     }
 
     #[test]
