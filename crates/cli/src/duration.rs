@@ -10,6 +10,9 @@ const MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 /// # Errors
 /// Says what would be right.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+    if text.trim_start().starts_with('-') {
+        return Err("must not be negative; write a time such as 250ms, 30s or 5m".into());
+    }
     let time = humantime::parse_duration(text)
         .map_err(|error| format!("{error}; write a time such as 250ms, 30s or 5m"))?;
     if !(Duration::from_millis(1)..=MAX).contains(&time) {
@@ -29,5 +32,6 @@ mod tests {
         for text in ["", "5", "-5s", "0", "0s", "1us", "99999999d", "soon"] {
             assert!(parse(text).is_err(), "{text}");
         }
+        assert!(parse("-5s").unwrap_err().contains("negative"));
     }
 }

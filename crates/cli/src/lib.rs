@@ -23,6 +23,7 @@ mod exit;
 mod loading;
 mod output;
 mod push;
+mod routed;
 pub mod sql;
 
 pub use dev::{Component, NodeComponent, ReadyFile};

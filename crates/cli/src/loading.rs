@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// How long the coordinator may take to publish what it shows.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// Waits until every one of `collections` is served by all of its groups, showing progress per group.
+/// Waits until every one of `collections` is served by all of its groups, showing progress per group. Gives their loads.
 ///
 /// # Errors
 /// [`Failure::NotReady`] at the deadline, naming collections, groups and what failed there; errors of the coordinator
@@ -28,7 +28,7 @@ pub(crate) async fn wait(
     coordinator: &Coordinator,
     collections: &[String],
     deadline: Instant,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Vec<CollectionLoad>> {
     let mut coordinator = coordinator.clone();
     let mut shown = Shown::new();
     loop {
@@ -46,7 +46,7 @@ pub(crate) async fn wait(
         if loads.len() == collections.len() && loads.iter().all(has_arrived) {
             shown.finish();
             wait_for_brokers(&coordinator, deadline).await;
-            return Ok(());
+            return Ok(loads);
         }
         if Instant::now() >= deadline {
             shown.finish();

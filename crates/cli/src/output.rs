@@ -32,10 +32,25 @@ pub(crate) fn note(text: impl Display) {
     let _closed = writeln!(io::stderr(), "{text}");
 }
 
-/// Says what went wrong.
+/// Says what went wrong. The text may hold what others wrote, so only its line ends are kept of control characters.
 pub(crate) fn error(text: &str) {
+    let text = text.split('\n').map(visible).collect::<Vec<_>>().join("\n");
     let mark = if io::stderr().is_terminal() { "\x1b[1;31merror:\x1b[0m" } else { "error:" };
     note(format_args!("{mark} {text}"));
+}
+
+/// A text as one line that cannot move the cursor or change colours: control characters are written as in Rust, such as
+/// `\n` and `\u{1b}`.
+pub(crate) fn visible(text: &str) -> String {
+    let mut visible = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            visible.extend(character.escape_default());
+        } else {
+            visible.push(character);
+        }
+    }
+    visible
 }
 
 /// A cell of a list.
@@ -51,7 +66,7 @@ pub(crate) enum Field {
 impl Field {
     /// Text.
     pub(crate) fn text(text: impl Display) -> Self {
-        Self::Text(text.to_string())
+        Self::Text(visible(&text.to_string()))
     }
 
     /// A number.

@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use reqwest::StatusCode;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::Endpoints;
+use super::{Endpoints, Routing};
 use crate::{Failure, args::Target, sql::Answer};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Longest wait for one of its pages.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(5);
 /// What the answer may take longer than the query's deadline.
 const SLACK: Duration = Duration::from_secs(5);
 
@@ -40,7 +44,16 @@ impl QueryOptions {
 impl Broker {
     /// The broker that the command line names. Connects with the first query.
     pub(crate) fn new(target: &Target) -> anyhow::Result<Self> {
-        let Endpoints { urls, named_by } = target.broker()?;
+        Self::of(target.broker()?)
+    }
+
+    /// The broker if the command line or the data directory names one.
+    pub(crate) fn named(target: &Target) -> anyhow::Result<Option<Self>> {
+        target.named_broker()?.map(Self::of).transpose()
+    }
+
+    fn of(endpoints: Endpoints) -> anyhow::Result<Self> {
+        let Endpoints { urls, named_by } = endpoints;
         Self::at(urls.into_iter().next().unwrap_or_default(), named_by)
     }
 
@@ -61,11 +74,20 @@ impl Broker {
         let response = request.send().await.map_err(|error| self.unreachable(&error))?;
         let status = response.status();
         let text = response.text().await.context("the broker broke off its answer")?;
-        serde_json::from_str(&text).map_err(|error| {
-            let start: String = text.chars().take(200).collect();
-            Failure::Failed(format!("{url} answered HTTP {status} with what is no answer ({error}): {start}"))
-                .into()
-        })
+        read(&url, status, &text)
+    }
+
+    /// How it would route a collection; `None` when it does not know it.
+    pub(crate) async fn routing(&self, collection: &str) -> anyhow::Result<Option<Routing>> {
+        let url = format!("{}/debug/routing/{collection}", self.url);
+        let request = self.http.get(&url).timeout(PAGE_TIMEOUT);
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let status = response.status();
+        if status == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        let text = response.text().await.map_err(|error| self.unreachable(&error))?;
+        read(&url, status, &text).map(Some)
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> Failure {
@@ -78,6 +100,14 @@ impl Broker {
             "the broker at {url} does not answer ({cause}); address from {from}. Is the cluster up? `pointsman dev` starts one"
         ))
     }
+}
+
+fn read<T: DeserializeOwned>(url: &str, status: StatusCode, text: &str) -> anyhow::Result<T> {
+    serde_json::from_str(text).map_err(|error| {
+        let start: String = text.chars().take(200).collect();
+        Failure::Failed(format!("{url} answered HTTP {status} with what is no answer ({error}): {start}"))
+            .into()
+    })
 }
 
 #[cfg(test)]

@@ -2,13 +2,15 @@
 
 mod broker;
 mod coordinator;
+mod routing;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
 pub(crate) use broker::{Broker, QueryOptions};
 pub(crate) use coordinator::{Coordinator, answer, is_passing};
+pub(crate) use routing::Routing;
 
 use crate::{args::Target, dev::ReadyFile};
 
@@ -41,12 +43,22 @@ impl Target {
         self.find_in_ready_file(BROKER, |ready| ready.broker.http)
     }
 
+    /// The broker if somebody has named one: the flag, or the data directory.
+    pub(crate) fn named_broker(&self) -> anyhow::Result<Option<Endpoints>> {
+        let is_named = self.broker.is_some() || self.coordinator.is_empty() && self.ready_file().exists();
+        if is_named { self.broker().map(Some) } else { Ok(None) }
+    }
+
+    fn ready_file(&self) -> PathBuf {
+        self.data_dir.join(ReadyFile::NAME)
+    }
+
     fn find_in_ready_file(
         &self,
         usual: &str,
         pick: impl Fn(ReadyFile) -> String,
     ) -> anyhow::Result<Endpoints> {
-        let path = self.data_dir.join(ReadyFile::NAME);
+        let path = self.ready_file();
         Ok(match read(&path)? {
             Some(ready) => Endpoints { urls: vec![pick(ready)], named_by: path.display().to_string() },
             None => {
@@ -75,11 +87,16 @@ mod tests {
         let mut target = Target { data_dir: dir.path().to_owned(), ..Target::default() };
         assert_eq!(target.broker().unwrap().urls, [BROKER]);
         assert_eq!(target.coordinators().unwrap().urls, [COORDINATOR]);
+        assert_eq!(target.named_broker().unwrap(), None);
 
         let ready = ReadyFile::example();
         ready.write(&dir.path().join(ReadyFile::NAME)).unwrap();
         assert_eq!(target.broker().unwrap().urls, [ready.broker.http]);
         assert_eq!(target.coordinators().unwrap().urls, [ready.coordinator.grpc]);
+
+        assert_eq!(target.named_broker().unwrap(), Some(target.broker().unwrap()));
+        target.coordinator = vec!["http://elsewhere:1".into()];
+        assert_eq!(target.named_broker().unwrap(), None, "the file is of another cluster");
 
         target.broker = Some("http://b:1".into());
         target.coordinator = vec!["http://c:1".into(), "http://c:2".into()];

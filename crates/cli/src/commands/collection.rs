@@ -86,7 +86,7 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_enum, default_value_t = Selector::Balanced)]
     selector: Selector,
     /// Deadline of its queries, such as 30s [default: the broker's]
-    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = duration::parse)]
     query_timeout: Option<Duration>,
 }
 

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use crate::{
     Exit,
     args::Target,
-    client::{Coordinator, answer},
-    duration, loading, output,
+    client::{Broker, Coordinator, answer},
+    duration, loading, output, routed,
 };
 
 const EXAMPLES: &str = "\
@@ -34,11 +34,11 @@ pub(crate) struct LoadArgs {
     /// Groups that the replicas live in
     #[arg(long, value_name = "GROUP", value_delimiter = ',')]
     resource_groups: Vec<String>,
-    /// Wait until every group serves, showing progress
+    /// Wait until every group serves and queries are answered, showing progress
     #[arg(long)]
     wait: bool,
     /// Give up waiting after this time
-    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "5m", requires = "wait")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = duration::parse, default_value = "5m", requires = "wait")]
     timeout: Duration,
 }
 
@@ -53,7 +53,11 @@ pub(crate) async fn run(args: LoadArgs, target: &Target) -> anyhow::Result<Exit>
         output::note(format_args!("{collection}: {what}"));
     }
     if args.wait {
-        loading::wait(&coordinator, &args.collections, deadline).await?;
+        let loads = loading::wait(&coordinator, &args.collections, deadline).await?;
+        if let Some(broker) = Broker::named(target)? {
+            let segments = loads.into_iter().map(|load| (load.collection, load.segments)).collect();
+            routed::wait(&broker, &segments, deadline).await?;
+        }
     }
     Ok(Exit::Ok)
 }

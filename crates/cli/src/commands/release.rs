@@ -7,7 +7,7 @@ use crate::{
     Exit,
     args::Target,
     client::{Coordinator, answer},
-    output,
+    loading, output,
 };
 
 /// Options of `release`.
@@ -25,6 +25,7 @@ pub(crate) async fn run(args: ReleaseArgs, target: &Target) -> anyhow::Result<Ex
     for collection in args.collections {
         // The coordinator takes any name, since a release may race a drop; here it would hide a slip of the keyboard.
         coordinator.collection(&collection).await?;
+        let was_loaded = !loading::show(&coordinator, std::slice::from_ref(&collection)).await?.is_empty();
         let request = ReleaseCollectionRequest { collection: collection.clone() };
         let call = async |active: &Coordinator| {
             answer(active.query_coord().release_collection(request.clone()).await)
@@ -32,7 +33,8 @@ pub(crate) async fn run(args: ReleaseArgs, target: &Target) -> anyhow::Result<Ex
         if let Err(error) = coordinator.persist(call).await {
             return Err(coordinator.explain(error, &collection).await.into());
         }
-        output::note(format_args!("{collection}: released"));
+        let what = if was_loaded { "released" } else { "was not loaded" };
+        output::note(format_args!("{collection}: {what}"));
     }
     Ok(Exit::Ok)
 }

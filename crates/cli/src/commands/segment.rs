@@ -19,7 +19,8 @@ Examples:
   pointsman segment push --collection orders https://example.org/orders.parquet
 
 Every file becomes one segment, named after it (in a folder: after its path there). A push is whole: either all segments
-are in the catalog or none (beyond 10,000 segments this holds for each 10,000). Pushing the same again changes nothing; another content under a name that is there is refused.";
+are in the catalog or none (beyond 10,000 segments this holds for each 10,000). Pushing the same again
+changes nothing, but repairs objects that were damaged or lost; another content under a name that is there is refused.";
 
 /// Immutable pieces of collections.
 #[derive(Debug, Subcommand)]
@@ -93,8 +94,12 @@ async fn push(args: PushArgs, target: &Target) -> anyhow::Result<()> {
         0 => String::new(),
         unchanged => format!(", {unchanged} there already"),
     };
+    let repaired = match pushed.repaired {
+        0 => String::new(),
+        repaired => format!(", {repaired} repaired"),
+    };
     output::note(format_args!(
-        "{collection}: {} with {} added{unchanged}",
+        "{collection}: {} with {} added{unchanged}{repaired}",
         output::count(pushed.added, "segment"),
         output::count(pushed.rows_added, "row"),
     ));

@@ -42,7 +42,7 @@ pub(crate) struct SqlArgs {
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
     /// Deadline of each statement, such as 30s [default: the broker's]
-    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = duration::parse)]
     timeout: Option<Duration>,
     /// Let only this resource group answer
     #[arg(long, value_name = "GROUP")]

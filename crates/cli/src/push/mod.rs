@@ -5,6 +5,8 @@ mod input;
 mod prepare;
 mod upload;
 
+use std::collections::BTreeSet;
+
 use anyhow::Context;
 use futures::{StreamExt, TryStreamExt, stream};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -19,6 +21,7 @@ use prost::Message;
 
 pub(crate) use input::{Input, expand};
 use prepare::{Prepared, Workspace};
+use upload::Uploaded;
 
 use crate::client::{Coordinator, answer};
 
@@ -49,6 +52,8 @@ pub(crate) struct Pushed {
     pub(crate) added: u64,
     /// Segments that were there.
     pub(crate) unchanged: u64,
+    /// Segments whose object was damaged or gone, and is whole again.
+    pub(crate) repaired: u64,
     /// Rows of new segments; all rows of a call that added at least one.
     pub(crate) rows_added: u64,
 }
@@ -74,8 +79,9 @@ pub(crate) async fn run(coordinator: &Coordinator, push: Push) -> anyhow::Result
     if known.is_none() {
         pushed.created = create(coordinator, &collection, &prepared.columns).await?;
     }
-    let uploaded = upload_all(store.as_ref(), &collection, &prepared.files, &bar).await?;
+    let Uploads { new, repaired } = upload_all(store.as_ref(), &collection, &prepared.files, &bar).await?;
     bar.finish_and_clear();
+    pushed.repaired = repaired;
 
     let segments = prepared.files.iter().map(|file| file.segment(&collection, &partition)).collect();
     for chunk in chunks(segments) {
@@ -83,13 +89,16 @@ pub(crate) async fn run(coordinator: &Coordinator, push: Push) -> anyhow::Result
         let objects: Vec<String> = chunk.iter().map(|segment| segment.object.clone()).collect();
         match enter(coordinator, &collection, chunk).await {
             Ok(PushSegmentsResponse { added, unchanged }) => {
+                // An object that had to be written for a segment that was there had gone.
+                let written = objects.iter().filter(|object| new.contains(*object)).count() as u64;
+                pushed.repaired += written.saturating_sub(added);
                 pushed.added += added;
                 pushed.unchanged += unchanged;
                 pushed.rows_added += if added > 0 { rows } else { 0 };
             }
             Err(error) => {
                 if is_refusal(&error) {
-                    upload::delete(store.as_ref(), objects.iter().filter(|object| uploaded.contains(object)))
+                    upload::delete(store.as_ref(), objects.iter().filter(|object| new.contains(*object)))
                         .await;
                 }
                 return Err(coordinator.explain(error, &collection).await.into());
@@ -153,33 +162,46 @@ async fn create(coordinator: &Coordinator, collection: &str, columns: &[Column])
     Ok(coordinator.persist(call).await?.created)
 }
 
-/// Uploads every file and gives the paths of objects that were not there before. On failure it takes them back.
+/// What uploading has changed in the object store.
+#[derive(Debug, Default)]
+struct Uploads {
+    /// Objects that were not there before.
+    new: BTreeSet<String>,
+    /// How many were there, but damaged.
+    repaired: u64,
+}
+
+/// Uploads every file. On failure it takes new objects back.
 async fn upload_all(
     store: &dyn ObjectStore,
     collection: &str,
     files: &[Prepared],
     bar: &ProgressBar,
-) -> anyhow::Result<Vec<String>> {
-    let uploads = stream::iter(files).map(|file| async move {
+) -> anyhow::Result<Uploads> {
+    let each = stream::iter(files).map(|file| async move {
         let object = file.object(collection);
-        let new = upload::upload(store, &object, &file.path, file.bytes).await;
-        let new = new.with_context(|| format!("uploading {} as {object}", file.label))?;
-        Ok::<_, anyhow::Error>(new.then_some(object))
+        let uploaded = upload::upload(store, &object, file.content()).await;
+        let uploaded = uploaded.with_context(|| format!("uploading {} as {object}", file.label))?;
+        Ok::<_, anyhow::Error>((object, uploaded))
     });
-    let mut uploads = uploads.buffer_unordered(CONCURRENCY);
-    let mut uploaded = Vec::new();
+    let mut each = each.buffer_unordered(CONCURRENCY);
+    let mut uploads = Uploads::default();
     let mut failure = None;
-    while let Some(result) = uploads.next().await {
+    while let Some(result) = each.next().await {
         bar.inc(1);
         match result {
-            Ok(new) => uploaded.extend(new),
+            Ok((object, Uploaded::New)) => {
+                uploads.new.insert(object);
+            }
+            Ok((_, Uploaded::Repaired)) => uploads.repaired += 1,
+            Ok((_, Uploaded::Unchanged)) => {}
             Err(error) => failure = failure.or(Some(error)),
         }
     }
     match failure {
-        None => Ok(uploaded),
+        None => Ok(uploads),
         Some(error) => {
-            upload::delete(store, uploaded.iter()).await;
+            upload::delete(store, uploads.new.iter()).await;
             Err(error)
         }
     }

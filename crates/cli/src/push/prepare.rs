@@ -19,7 +19,10 @@ use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 use url::Url;
 
-use super::input::{Input, Kind, Source};
+use super::{
+    input::{Input, Kind, Source},
+    upload::Content,
+};
 
 /// A folder for files that were fetched or converted. Deleted when it is dropped.
 #[derive(Debug)]
@@ -44,9 +47,9 @@ pub(super) struct Prepared {
     /// Name of the segment.
     pub(super) name: SegmentName,
     /// The Parquet file.
-    pub(super) path: PathBuf,
+    path: PathBuf,
     /// Its length.
-    pub(super) bytes: u64,
+    bytes: u64,
     /// Its columns.
     pub(super) columns: Vec<Column>,
     rows: u64,
@@ -59,6 +62,11 @@ impl Prepared {
     pub(super) fn object(&self, collection: &str) -> String {
         let [a, b, c, d, ..] = self.checksum.0;
         format!("{collection}/{}.{a:02x}{b:02x}{c:02x}{d:02x}.parquet", self.name)
+    }
+
+    /// What is uploaded.
+    pub(super) fn content(&self) -> Content<'_> {
+        Content { file: &self.path, bytes: self.bytes, checksum: self.checksum }
     }
 
     /// What the catalog is told.

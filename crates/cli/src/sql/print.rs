@@ -7,6 +7,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde_json::Value;
 
 use super::{ResultTable, Schema};
+use crate::output;
 
 /// Form of printed rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -34,11 +35,11 @@ fn write_table(table: &ResultTable, out: &mut impl Write) -> io::Result<()> {
     let Schema { column_names, column_data_types } = &table.data_schema;
     let mut printed = Table::new();
     printed.load_preset(presets::ASCII_MARKDOWN);
-    printed.set_header(column_names);
+    printed.set_header(column_names.iter().map(|name| output::visible(name)));
     for row in &table.rows {
         printed.add_row(row.iter().map(|value| match value {
             Value::Null => "NULL".to_owned(),
-            value => text(value),
+            value => output::visible(&text(value)),
         }));
     }
     for (column, data_type) in printed.column_iter_mut().zip(column_data_types) {
@@ -110,6 +111,12 @@ mod tests {
     fn tables_align_numbers_and_name_nulls() {
         let expected = "| z name   |  n |\n|----------|----|\n| a \"b\", c | 10 |\n| NULL     |  5 |\n";
         assert_eq!(printed(Format::Table, rows()), expected);
+    }
+
+    #[test]
+    fn tables_leave_the_terminal_alone() {
+        let text = printed(Format::Table, vec![vec![json!("\u{1b}[31mred\na\tb"), json!(1)]]);
+        assert!(text.contains("| \\u{1b}[31mred\\na\\tb |"), "{text}");
     }
 
     #[test]

@@ -1,0 +1,103 @@
+//! Waiting until a broker routes what has been loaded: a load arrives on the nodes a moment before brokers know of it.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use tokio::time::Instant;
+
+use crate::{
+    Exit, Failure,
+    client::{Broker, Routing},
+    output,
+};
+
+/// How often the broker is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long a broker may be away before the load is called done without it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Waits until the broker can route every segment of the collections, which are given with the number of their segments.
+/// A broker that is away is only told of: the load stands, and it catches up when it is back.
+///
+/// # Errors
+/// [`Failure::NotReady`] at the deadline, naming what is missing; answers that are none.
+pub(crate) async fn wait(
+    broker: &Broker,
+    collections: &BTreeMap<String, u64>,
+    deadline: Instant,
+) -> anyhow::Result<()> {
+    let mut seen = Instant::now();
+    for (collection, segments) in collections {
+        loop {
+            let missing = match broker.routing(collection).await {
+                Ok(routing) => {
+                    seen = Instant::now();
+                    missing(routing.as_ref(), *segments)
+                }
+                Err(error) if matches!(Exit::of(&error), Exit::Unreachable | Exit::NotReady) => {
+                    if seen.elapsed() >= PATIENCE {
+                        output::note(format_args!("loaded, but not waited for the broker: {error:#}"));
+                        return Ok(());
+                    }
+                    Some(format!("{error:#}"))
+                }
+                Err(error) => return Err(error),
+            };
+            let Some(missing) = missing else { break };
+            if Instant::now() >= deadline {
+                let text = format!("loaded, but '{collection}' cannot be queried yet: {missing}");
+                return Err(Failure::NotReady(text).into());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+    Ok(())
+}
+
+/// What keeps queries over a collection of so many segments from being answered; `None`: nothing.
+fn missing(routing: Option<&Routing>, segments: u64) -> Option<String> {
+    let Some(routing) = routing else { return Some("the broker does not know it".into()) };
+    if routing.load != "serving" {
+        return Some(format!(
+            "for the broker it is {} ({} %)",
+            routing.load.replace('_', " "),
+            routing.percent
+        ));
+    }
+    let routed = routing.segments.iter().filter(|segment| segment.can_be_asked()).count();
+    let wanted = routing.segments.len().max(usize::try_from(segments).unwrap_or(usize::MAX));
+    (routed < wanted).then(|| format!("the broker has nodes for {routed} of {wanted} segments"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn routing(load: &str, routable: [bool; 2]) -> Routing {
+        let segment = |routable| {
+            json!({"segment": "s", "candidates": [
+                {"node": "n1", "observed": "online", "routable": routable},
+                {"node": "n2", "observed": null, "routable": true},
+            ]})
+        };
+        serde_json::from_value(json!({"load": load, "percent": 40, "segments": routable.map(segment)}))
+            .unwrap()
+    }
+
+    #[test]
+    fn every_segment_needs_a_node_that_holds_it_and_may_be_asked() {
+        assert_eq!(missing(Some(&routing("serving", [true, true])), 2), None);
+        let one = missing(Some(&routing("serving", [true, false])), 2);
+        assert_eq!(one.as_deref(), Some("the broker has nodes for 1 of 2 segments"));
+        let old = missing(Some(&routing("serving", [true, true])), 3);
+        assert_eq!(old.as_deref(), Some("the broker has nodes for 2 of 3 segments"));
+    }
+
+    #[test]
+    fn a_broker_that_is_behind_is_told_apart() {
+        assert_eq!(missing(None, 1).as_deref(), Some("the broker does not know it"));
+        let loading = missing(Some(&routing("loading", [true, true])), 2);
+        assert_eq!(loading.as_deref(), Some("for the broker it is loading (40 %)"));
+    }
+}
