@@ -3,11 +3,12 @@
 use std::{fs, time::Duration};
 
 use anyhow::Context;
-use pointsman_proto::coordinator::v1::{ListNodesRequest, NodeState};
+use pointsman_proto::coordinator::v1::{ListNodesRequest, Node, NodeState};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    PATIENCE,
     config::{self, Listen, url},
     layout::{BROKER, COORDINATOR, Layout},
     ports,
@@ -106,7 +107,7 @@ impl Cluster {
         }
         let broker = self.spawn(BROKER, "broker")?;
         self.wait_ready(&broker, self.broker, deadline).await?;
-        self.wait_nodes(deadline).await?;
+        self.wait_nodes(&nodes, deadline).await?;
         let component = |listen: Listen, process: &Process| Component {
             http: url(listen.http),
             grpc: url(listen.grpc),
@@ -138,51 +139,91 @@ impl Cluster {
 
     async fn wait_ready(&self, process: &Process, listen: Listen, deadline: Instant) -> anyhow::Result<()> {
         let url = format!("{}/ready", url(listen.http));
-        self.wait(&process.name, deadline, async || {
-            let answer = self.http.get(&url).send().await;
-            answer.is_ok_and(|answer| answer.status().is_success())
+        self.wait(process, deadline, async |_| {
+            let Ok(answer) = self.http.get(&url).send().await else {
+                // It does not listen yet; why not stands in its log alone.
+                return Ok(Some(process.last_line().unwrap_or_else(|| "it does not listen yet".into())));
+            };
+            if answer.status().is_success() {
+                return Ok(None);
+            }
+            let text = answer.text().await.unwrap_or_default();
+            Ok(Some(process.last_line().map_or(text.clone(), |line| format!("{text} {line}"))))
         })
         .await
     }
 
     /// Until every node has a live session and a place in its group.
-    async fn wait_nodes(&self, deadline: Instant) -> anyhow::Result<()> {
+    async fn wait_nodes(&self, nodes: &[Process], deadline: Instant) -> anyhow::Result<()> {
         let coordinator = self.coordinator().await?;
-        let mut waiting = String::new();
-        for (name, group) in &self.layout.nodes {
-            waiting.clone_from(name);
-            self.wait(&waiting, deadline, async || {
-                let nodes = answer(coordinator.cluster().list_nodes(ListNodesRequest {}).await);
-                nodes.is_ok_and(|answer| {
-                    answer.nodes.iter().any(|node| {
-                        node.name == *name && node.resource_group == *group && node.state() == NodeState::Live
-                    })
-                })
+        for (process, (name, group)) in nodes.iter().zip(&self.layout.nodes) {
+            self.wait(process, deadline, async |patient| {
+                let answer = answer(coordinator.cluster().list_nodes(ListNodesRequest {}).await);
+                let nodes = match answer {
+                    Ok(answer) => answer.nodes,
+                    Err(error) => return Ok(Some(error.to_string())),
+                };
+                match placed(nodes.iter().find(|node| node.name == *name), group) {
+                    Err(Misplaced { member_of }) if !patient => Err(Failure::Failed(format!(
+                        "{name} is a member of resource group '{member_of}', not of '{group}': {} was made with other \
+                         --resource-groups or --nodes; start with those, or name another --data-dir",
+                        self.layout.data_dir.display()
+                    ))
+                    .into()),
+                    Err(Misplaced { member_of }) => Ok(Some(format!("it is still a member of '{member_of}'"))),
+                    Ok(waits_for) => Ok(waits_for.map(str::to_owned)),
+                }
             })
             .await?;
         }
         Ok(())
     }
 
-    /// Waits for `is_ready`; `name` is whom an error is about when the deadline passes. A component that ends is an
-    /// error at once.
+    /// Waits until `waits_for` says that there is nothing left to wait for. It is told whether patience is still due;
+    /// after that, what it says is shown. A component that ends is an error at once.
     async fn wait(
         &self,
-        name: &str,
+        process: &Process,
         deadline: Instant,
-        is_ready: impl AsyncFn() -> bool,
+        waits_for: impl AsyncFn(bool) -> anyhow::Result<Option<String>>,
     ) -> anyhow::Result<()> {
-        while !is_ready().await {
+        let name = &process.name;
+        let started = Instant::now();
+        let mut shown = String::new();
+        while let Some(why) = waits_for(started.elapsed() < PATIENCE).await? {
             if let Some(ended) = self.processes.iter().find(|process| process.end().is_some()) {
-                return Err(Failure::Failed(ended.last_words()).into());
+                return Err(ended.failure().into());
             }
             if Instant::now() >= deadline {
-                let words =
-                    self.processes.iter().find(|process| process.name == name).map(Process::last_words);
-                let words = words.unwrap_or_default();
-                return Err(Failure::NotReady(format!("{name} is not ready in time: {words}")).into());
+                let failure = process.failure();
+                return Err(
+                    Failure::NotReady(format!("{name} is not ready in time: {why}; {failure}")).into()
+                );
+            }
+            if started.elapsed() >= PATIENCE && why != shown {
+                output::note(format_args!("waiting for {name}: {why}"));
+                shown = why;
             }
             tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// Says which nodes of a former run are not part of this one: a coordinator that has just started waits for word of
+    /// every member, or the end of its lease, before it tells brokers anything new.
+    pub(super) async fn tell_of_former_nodes(&self, coordinator: &Coordinator) -> anyhow::Result<()> {
+        let nodes = answer(coordinator.cluster().list_nodes(ListNodesRequest {}).await)?.nodes;
+        let is_former = |node: &&Node| {
+            node.state() == NodeState::Unspecified
+                && !self.layout.nodes.iter().any(|(name, _)| *name == node.name)
+        };
+        let former: Vec<&str> = nodes.iter().filter(is_former).map(|node| node.name.as_str()).collect();
+        if !former.is_empty() {
+            output::note(format_args!(
+                "{} ran here before and {} not part of this run; the coordinator waits up to half a minute for word of them",
+                former.join(", "),
+                if former.len() == 1 { "is" } else { "are" },
+            ));
         }
         Ok(())
     }
@@ -231,5 +272,41 @@ impl Cluster {
     pub(super) async fn kill(&self) {
         self.stopping.cancel();
         futures::future::join_all(self.processes.iter().map(Process::kill)).await;
+    }
+}
+
+/// A node that lives in another group than it asks for.
+#[derive(Debug, PartialEq, Eq)]
+struct Misplaced {
+    member_of: String,
+}
+
+/// What a node's place in its group waits for; `None`: nothing.
+fn placed(node: Option<&Node>, group: &str) -> Result<Option<&'static str>, Misplaced> {
+    let Some(node) = node else { return Ok(Some("it has not joined yet")) };
+    if node.state() != NodeState::Live {
+        return Ok(Some("it has no session with the coordinator"));
+    }
+    match node.resource_group.as_str() {
+        "" => Ok(Some("its resource group has no place for it yet")),
+        member_of if member_of == group => Ok(None),
+        member_of => Err(Misplaced { member_of: member_of.to_owned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_placed_when_it_lives_in_the_group_that_it_asks_for() {
+        let mut node = Node { resource_group: "east".into(), ..Node::default() };
+        assert!(placed(None, "east").unwrap().is_some());
+        assert!(placed(Some(&node), "east").unwrap().is_some(), "no session yet");
+        node.set_state(NodeState::Live);
+        assert_eq!(placed(Some(&node), "east"), Ok(None));
+        assert_eq!(placed(Some(&node), "a"), Err(Misplaced { member_of: "east".into() }));
+        node.resource_group.clear();
+        assert!(placed(Some(&node), "east").unwrap().is_some(), "it waits for a place");
     }
 }

@@ -14,6 +14,7 @@ mod sample;
 
 use std::{path::PathBuf, time::Duration};
 
+use anyhow::Context;
 use clap::Args;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -33,7 +34,9 @@ use crate::{
 /// How long loads may take at start.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(300);
 /// How long the broker may take to see what the coordinator has.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long something is waited for without a word.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -73,8 +76,10 @@ pub(crate) struct DevArgs {
 /// Runs the cluster until a signal comes.
 pub(crate) async fn run(args: DevArgs, target: &Target) -> anyhow::Result<Exit> {
     let layout = Layout::new(&args, &target.data_dir)?;
-    std::fs::create_dir_all(&layout.data_dir)?;
+    let made = std::fs::create_dir_all(&layout.data_dir);
+    made.with_context(|| format!("making the data directory {}", layout.data_dir.display()))?;
     let _lock = Lock::take(&layout.data_dir)?;
+    sample::clear_away(&layout.data_dir)?;
     let mut stop = Stop::new()?;
     let ready_files = ReadyFiles::new(&layout, args.ready_file.clone());
     let mut cluster = Cluster::new(layout)?;
@@ -113,6 +118,7 @@ async fn bring_up(cluster: &mut Cluster, args: &DevArgs, ready_files: &ReadyFile
     let loads = loading::show(&coordinator, &[]).await?;
     let loaded: Vec<String> = loads.into_iter().map(|load| load.collection).collect();
     if !loaded.is_empty() {
+        cluster.tell_of_former_nodes(&coordinator).await?;
         loading::wait(&coordinator, &loaded, Instant::now() + LOAD_TIMEOUT).await?;
         wait_for_answers(&coordinator, &addresses, &loaded).await?;
     }
@@ -129,7 +135,8 @@ async fn wait_for_answers(
     collections: &[String],
 ) -> anyhow::Result<()> {
     let broker = Broker::at(addresses.broker.http.clone(), "pointsman dev".into())?;
-    let deadline = Instant::now() + ANSWER_TIMEOUT;
+    let started = Instant::now();
+    let mut shown = String::new();
     for name in collections {
         let sql = format!("SELECT count(*) FROM \"{name}\"");
         let rows = coordinator.collection(name).await?.rows;
@@ -140,12 +147,16 @@ async fn wait_for_answers(
             if answer.is_complete() && counted == Some(rows) {
                 break;
             }
-            if Instant::now() >= deadline {
-                let why =
-                    answer.exceptions.first().map_or("rows are missing", |exception| &exception.message);
+            let why = answer.exceptions.first().map_or("rows are missing", |exception| &exception.message);
+            if started.elapsed() >= ANSWER_TIMEOUT {
                 let text =
                     format!("the broker does not answer from '{name}' in time, which has {rows} rows: {why}");
                 return Err(Failure::NotReady(text).into());
+            }
+            let line = format!("waiting for the broker to answer from '{name}': {why}");
+            if started.elapsed() >= PATIENCE && line != shown {
+                output::note(&line);
+                shown = line;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }

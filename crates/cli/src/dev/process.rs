@@ -15,7 +15,7 @@ use nix::{
 };
 use tokio::{process::Command, sync::watch, time::timeout};
 
-use crate::commands::serve::EXIT_WITH_PARENT;
+use crate::{Exit, Failure, commands::serve::EXIT_WITH_PARENT};
 
 /// Lines of a log that an error quotes.
 const QUOTED_LINES: usize = 12;
@@ -38,7 +38,8 @@ impl Process {
     /// Starts `pointsman PROGRAM --config CONFIG` with its output appended to `log`.
     pub(super) fn start(name: &str, program: &str, config: &Path, log: &Path) -> anyhow::Result<Self> {
         let start = || {
-            let output = File::options().create(true).append(true).open(log)?;
+            let output = File::options().create(true).append(true).open(log);
+            let output = output.with_context(|| log.display().to_string())?;
             let mut command = Command::new(std::env::current_exe()?);
             command.arg(program).arg("--config").arg(config).arg(EXIT_WITH_PARENT);
             // A group of its own: Ctrl-C at the terminal is for this process, which then stops its children in order.
@@ -92,30 +93,53 @@ impl Process {
         }
     }
 
-    /// How it ended and what it said last, for an error.
-    pub(super) fn last_words(&self) -> String {
-        let how = match self.end() {
-            Some(status) => format!("{} ended ({status})", self.name),
-            None => format!("{} still runs", self.name),
+    /// The error of a process that has ended or is not ready: with its own status where that says something, and with
+    /// what it said last.
+    pub(super) fn failure(&self) -> Failure {
+        let lines = tail(&self.log).unwrap_or_default();
+        let (name, log) = (&self.name, self.log.display());
+        let Some(status) = self.end() else {
+            return Failure::NotReady(format!("{name} still runs; the end of {log}:\n{}", quote(&lines)));
         };
-        let log = self.log.display();
-        match tail(&self.log) {
-            Ok(lines) if !lines.is_empty() => format!("{how}; the end of {log}:\n{lines}"),
-            _ => format!("{how}; it said nothing in {log}"),
+        let text = match lines.iter().rev().find_map(|line| error_in(line)) {
+            Some(error) => format!("{name} ended ({status}): {error}; log: {log}"),
+            None if lines.is_empty() => format!("{name} ended ({status}); it said nothing in {log}"),
+            None => format!("{name} ended ({status}); the end of {log}:\n{}", quote(&lines)),
+        };
+        match status.code() {
+            Some(code) if code == Exit::Unreachable as i32 => Failure::Unreachable(text),
+            Some(code) if code == Exit::NotReady as i32 => Failure::NotReady(text),
+            _ => Failure::Failed(text),
         }
+    }
+
+    /// What it said last, without the time.
+    pub(super) fn last_line(&self) -> Option<String> {
+        let lines = tail(&self.log).ok()?;
+        let line = lines.last()?;
+        Some(line.split_once("Z ").map_or(line.as_str(), |(_, rest)| rest.trim_start()).to_owned())
     }
 }
 
+/// The message of a log line of level `ERROR`.
+fn error_in(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once(" ERROR ")?;
+    Some(rest.split_once(": ").map_or(rest, |(_target, message)| message))
+}
+
+fn quote(lines: &[String]) -> String {
+    lines[lines.len().saturating_sub(QUOTED_LINES)..].join("\n")
+}
+
 /// The last lines of a file.
-fn tail(path: &Path) -> std::io::Result<String> {
+fn tail(path: &Path) -> std::io::Result<Vec<String>> {
     let mut file = File::open(path)?;
     let length = fs::metadata(path)?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(QUOTED_BYTES)))?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<&str> = text.lines().collect();
-    Ok(lines[lines.len().saturating_sub(QUOTED_LINES)..].join("\n"))
+    Ok(text.lines().map(str::to_owned).collect())
 }
 
 #[cfg(test)]
@@ -128,8 +152,15 @@ mod tests {
         let path = dir.path().join("log");
         let lines: Vec<String> = (0..5_000).map(|line| format!("line {line}")).collect();
         fs::write(&path, lines.join("\n")).unwrap();
-        let tail = tail(&path).unwrap();
-        assert_eq!(tail.lines().count(), QUOTED_LINES);
-        assert!(tail.ends_with("line 4999"));
+        let quoted = quote(&tail(&path).unwrap());
+        assert_eq!(quoted.lines().count(), QUOTED_LINES);
+        assert!(quoted.ends_with("line 4999"));
+    }
+
+    #[test]
+    fn an_error_is_told_without_time_and_place() {
+        let line = "2026-11-30T14:00:18.675138Z ERROR pointsman_program: the metastore: no such database";
+        assert_eq!(error_in(line), Some("the metastore: no such database"));
+        assert_eq!(error_in("2026-11-30T14:00:18.675138Z  WARN pointsman_program: ERROR"), None);
     }
 }

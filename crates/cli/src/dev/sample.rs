@@ -27,6 +27,9 @@ const MAX_SEGMENTS: f64 = 24.0;
 /// Largest scale: about 100 GB of raw data.
 const MAX_SCALE: f64 = 100.0;
 
+/// How folders with generated files begin; each is deleted when its table is pushed.
+const FOLDER: &str = "sample-";
+
 /// A sample, as the command line names it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sample {
@@ -106,7 +109,8 @@ impl Sample {
         table: &str,
         pieces: Vec<Piece>,
     ) -> anyhow::Result<()> {
-        let folder = tempfile::Builder::new().prefix("sample-").tempdir_in(&layout.data_dir)?;
+        let folder = tempfile::Builder::new().prefix(FOLDER).tempdir_in(&layout.data_dir);
+        let folder = folder.with_context(|| format!("making a folder in {}", layout.data_dir.display()))?;
         let files =
             stream::iter(pieces).map(|piece| {
                 let file = folder.path().join(format!("{}.parquet", piece.name));
@@ -192,6 +196,31 @@ impl Sample {
     }
 }
 
+/// Deletes generated files that a run left behind which was killed. The data directory must be locked.
+///
+/// # Errors
+/// Those of the file system, naming the path.
+pub(super) fn clear_away(data_dir: &Path) -> anyhow::Result<()> {
+    let entries = std::fs::read_dir(data_dir).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+    for entry in entries.with_context(|| data_dir.display().to_string())? {
+        let path = entry.path();
+        if entry.file_name().to_string_lossy().starts_with(FOLDER) && path.is_dir() && is_generated(&path) {
+            std::fs::remove_dir_all(&path).with_context(|| format!("deleting {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a folder holds nothing but files that [`Sample::push`] generates.
+fn is_generated(folder: &Path) -> bool {
+    let generated = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry.is_ok_and(|entry| {
+            entry.path().file_stem().is_some_and(|stem| is_sample(&stem.to_string_lossy()))
+        })
+    };
+    std::fs::read_dir(folder).is_ok_and(|mut entries| entries.all(generated))
+}
+
 /// Whether a segment's name is one that [`Sample::piece`] gives.
 fn is_sample(name: &str) -> bool {
     let parts = name.strip_prefix("sf").and_then(|rest| rest.split_once('-'));
@@ -229,6 +258,23 @@ mod tests {
         assert!(names(0.1).is_disjoint(&names(0.01)));
         assert!(names(0.1).iter().all(|name| is_sample(name)));
         assert!(!is_sample("orders-2026") && !is_sample("sfo-1-of-2"));
+    }
+
+    #[test]
+    fn only_generated_files_that_stayed_behind_are_deleted() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |path: &str| {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        };
+        file("sample-aB3dE6/sf0.01-01-of-04.parquet");
+        file("sample-mine/notes.txt");
+        file("objects/sf0.01-01-of-04.parquet");
+        clear_away(dir.path()).unwrap();
+        assert!(!dir.path().join("sample-aB3dE6").exists());
+        assert!(dir.path().join("sample-mine/notes.txt").exists());
+        assert!(dir.path().join("objects/sf0.01-01-of-04.parquet").exists());
     }
 
     #[test]
