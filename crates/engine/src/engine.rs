@@ -33,6 +33,7 @@ use crate::{
     catalog::Catalog,
     failure::{QueryError, planning},
     limits::refuse,
+    pace::paced,
     pinning::with_pinning,
     planned::{PlannedQuery, Work},
     planners::Planners,
@@ -206,6 +207,8 @@ impl Job {
         let plan = planner.create_physical_plan(&logical, &session).await.map_err(invalid)?;
         let assignment = scans.assignment();
         let stages = check_plan(&plan, &assignment)?;
+        // Nodes pace their own stages.
+        let plan = if stages == 0 { paced(plan).map_err(invalid)? } else { plan };
         let work = match self.statement.explain {
             Explain::No => Work::Plan(plan),
             Explain::Plan => Work::Rows(explain(&logical, plan.as_ref())?),

@@ -49,6 +49,7 @@ mod failure;
 pub mod ingest;
 mod limits;
 mod location;
+mod pace;
 mod pinning;
 mod planned;
 mod planners;

@@ -18,6 +18,7 @@ use crate::{
     bounded,
     engine::{default_partitions, runtime_env},
     location::SegmentPath,
+    pace::paced,
     store::{OnlySegments, SegmentStore, Segments, not_loaded},
     tagging::Resolver,
     verify::check_task,
@@ -114,5 +115,5 @@ fn admit(
     if let Some(holds) = event.session_config.get_extension::<Holds>() {
         holds.lock().extend(held);
     }
-    Ok(WorkerPlanRewriteEventResponse::new(watch(event.plan, store)?))
+    Ok(WorkerPlanRewriteEventResponse::new(paced(watch(event.plan, store)?)?))
 }

@@ -138,6 +138,40 @@ async fn dropping_the_rows_ends_the_work_on_nodes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_join_that_gives_no_row_can_be_stopped() {
+    let cluster = Cluster::tpch(2, 1);
+    cluster.run(SCAN).await.expect("rows");
+    let idle: Vec<_> = cluster.nodes.iter().map(|node| node.tasks()).collect();
+    for sql in [
+        "SELECT count(*) FROM orders a, orders b WHERE a.o_comment < b.o_comment",
+        "SELECT count(*) FROM orders a, orders b WHERE a.o_comment || b.o_comment = 'nothing'",
+    ] {
+        let mut rows = cluster.plan(sql).await.expect("a plan").execute().expect("rows");
+        let busy = Duration::from_secs(2);
+        let row = tokio::time::timeout(busy, rows.next()).await;
+        assert!(row.is_err(), "it takes far longer, and keeps the node reachable: {row:?}\n{sql}");
+        drop(rows);
+        for (node, idle) in cluster.nodes.iter().zip(&idle) {
+            eventually("the end of the work", || node.tasks() <= idle + 12).await;
+        }
+        // Threads that are still busy with it would keep others waiting.
+        let begun = Instant::now();
+        cluster.run(SCAN).await.expect("rows");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}: {sql}", begun.elapsed());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_join_in_the_broker_can_be_stopped() {
+    let cluster = Cluster::tpch(1, 1);
+    let sql = "SELECT count(*) FROM range(1, 50000) a, range(1, 50000) b WHERE a.value + b.value = -1";
+    let mut rows = cluster.plan(sql).await.expect("a plan").execute().expect("rows");
+    let begun = Instant::now();
+    tokio::time::timeout(Duration::from_secs(1), rows.next()).await.expect_err("it takes far longer");
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_cannot_be_read_is_the_nodes_fault_and_suspected() {
     let cluster = Cluster::tpch(2, 1);
     let orders = cluster.tables.iter().find(|table| table.name == "orders").expect("a table");
