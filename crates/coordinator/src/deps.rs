@@ -62,7 +62,8 @@ async fn metastore(settings: &CoordinatorSettings) -> Result<SharedMetastore, Ru
             // A file that cannot be opened now cannot be opened later either; a server may still be starting.
             Err(source @ (Error::Unavailable(_) | Error::Open { .. })) if remote => {
                 let url = settings.metastore.to_string();
-                if tokio::time::Instant::now() >= give_up {
+                // A wrong password or an absent database stays so until somebody acts.
+                if !source.is_passing() || tokio::time::Instant::now() >= give_up {
                     return Err(RunError::Unreachable { url, source });
                 }
                 tracing::warn!(url, error = pointsman_telemetry::chain(&source), "waiting for the metastore");

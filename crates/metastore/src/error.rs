@@ -65,6 +65,17 @@ impl Error {
     }
 }
 
+impl Error {
+    /// Whether the same call may succeed later without anybody changing anything.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Unavailable(_) | Self::OutcomeUnknown(_) => true,
+            Self::Open { source, .. } => is_passing(source),
+            _ => false,
+        }
+    }
+}
+
 /// Whether the same may succeed later without anybody changing anything.
 fn is_passing(error: &sqlx::Error) -> bool {
     use sqlx::Error as E;
