@@ -97,7 +97,8 @@ mod tests {
             answer
         });
         let service = Computing(QueryThreads::start().unwrap()).layer(broken);
-        let answer = service.oneshot(Request::builder().uri("/q").body(()).unwrap()).await.unwrap();
+        // Calling takes the service: the threads must outlive it, as a server's do.
+        let answer = service.clone().oneshot(Request::builder().uri("/q").body(()).unwrap()).await.unwrap();
         assert_eq!(answer.headers()["grpc-status"], "13");
     }
 }
