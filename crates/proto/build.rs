@@ -15,7 +15,9 @@ const FILES: &[&str] = &[
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../proto");
+    // Read when it runs: a target directory may be shared by several checkouts.
+    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or("cargo sets CARGO_MANIFEST_DIR")?)
+        .join("../../proto");
     println!("cargo:rerun-if-changed={}", root.display());
     let descriptors = protox::compile(FILES, [&root])?;
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?);

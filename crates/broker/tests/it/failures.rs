@@ -1,9 +1,16 @@
 //! Nodes that die, hang and lack segments under queries.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use pointsman_ids::{Incarnation, SegmentId};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::cluster::{Broker, Cluster, codes, complete, settings, until};
 
@@ -38,27 +45,31 @@ async fn nodes_that_die_under_running_queries_cost_none() {
     let mut cluster = Cluster::replicated().await;
     let url = format!("{}/query/sql", cluster.broker.url);
     let client = reqwest::Client::new();
-    let loops: Vec<_> = (0..4)
-        .map(|_| {
+    let answered: Arc<[AtomicUsize; 4]> = Arc::default();
+    let stop = CancellationToken::new();
+    let loops: Vec<_> = (0..answered.len())
+        .map(|own| {
             let (client, url) = (client.clone(), url.clone());
+            let (answered, stop) = (Arc::clone(&answered), stop.clone());
             tokio::spawn(async move {
-                let give_up = Instant::now() + Duration::from_millis(1500);
-                let mut queries = 0;
-                while Instant::now() < give_up {
+                while !stop.is_cancelled() {
                     let sql = json!({"sql": "SELECT a.id % 7 AS k, sum(b.id) FROM t a JOIN t b ON a.id = b.id GROUP BY k"});
                     let answer = client.post(&url).body(sql.to_string()).send().await.unwrap();
                     let answer: Value = answer.json().await.unwrap();
                     assert_eq!(complete(&answer).as_array().map(Vec::len), Some(7));
-                    queries += 1;
+                    answered[own].fetch_add(1, Ordering::Relaxed);
                 }
-                queries
             })
         })
         .collect();
-    tokio::time::sleep(Duration::from_millis(400)).await;
+    let at_least = |count| answered.iter().all(|queries| queries.load(Ordering::Relaxed) >= count);
+    until("every loop runs", async || at_least(2)).await;
     cluster.workers[1].kill();
+    let before = answered.iter().map(|queries| queries.load(Ordering::Relaxed)).max().unwrap();
+    until("every loop went on without the node", async || at_least(before + 2)).await;
+    stop.cancel();
     for queries in loops {
-        assert!(queries.await.unwrap() > 1);
+        queries.await.unwrap();
     }
 }
 
