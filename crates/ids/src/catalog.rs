@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 
 use crate::{
-    CollectionId, CollectionName, Error, ErrorCode, PartitionName, SegmentId, SegmentName, ShardName,
+    ClusterName, CollectionId, CollectionName, Error, ErrorCode, NodeName, PartitionName, SegmentId,
+    SegmentName, ShardName,
 };
 
 /// One column of a collection.
@@ -43,20 +44,49 @@ impl SelectorKind {
     }
 }
 
+/// How nodes are chosen for the segments of a collection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoutingOptions {
+    /// How replicas are chosen.
+    pub selector: SelectorKind,
+    /// Two replicas are never mixed: a node that lacks one segment is out for its whole assignment group. Always so
+    /// with `strict_replica_group`; else only with `replica_group`.
+    pub consistent_replicas: bool,
+    /// All requests take the same replicas while these can answer.
+    pub fixed_replica: bool,
+    /// The collection never fails open, whatever the broker says.
+    pub fail_closed: bool,
+    /// Named parts of the collection that a request may ask for instead of the whole.
+    pub samplers: Vec<Sampler>,
+    /// Placement partition to its replica groups, each a list of nodes; for `multi_stage_replica_group` alone.
+    pub replica_groups: BTreeMap<u32, Vec<Vec<NodeName>>>,
+}
+
+/// A named part of a collection: the first segments by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sampler {
+    /// Trimmed and lower-cased where it is used.
+    pub name: String,
+    /// How many segments it keeps.
+    pub first_n: u64,
+}
+
 /// What the creator of a collection decides about its routing and layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CollectionOptions {
     /// Number of shards; at least 1.
     pub shards: u32,
-    /// How replicas are chosen.
-    pub selector: SelectorKind,
+    /// How nodes are chosen for its segments.
+    pub routing: RoutingOptions,
+    /// Clusters that it spans; empty: this one alone.
+    pub clusters: Vec<ClusterName>,
     /// Deadline of queries on this collection; `None`: the broker's own.
     pub query_timeout: Option<Duration>,
 }
 
 impl Default for CollectionOptions {
     fn default() -> Self {
-        Self { shards: 1, selector: SelectorKind::Balanced, query_timeout: None }
+        Self { shards: 1, routing: RoutingOptions::default(), clusters: Vec::new(), query_timeout: None }
     }
 }
 

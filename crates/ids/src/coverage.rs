@@ -11,6 +11,10 @@ pub enum UnavailableCause {
     AllExcluded,
     /// All that have it are disabled.
     AllDisabled,
+    /// Every replica of its assignment group lacks a segment of the group.
+    GroupIncomplete,
+    /// None of its nodes stands in a replica group.
+    OutsideReplicaGroups,
     /// The node that was asked did not answer within the deadline.
     NodeSilent,
     /// All that have it failed in this query, and the retries are used up.
@@ -25,6 +29,8 @@ impl UnavailableCause {
             Self::NotLoaded => "not_loaded",
             Self::AllExcluded => "all_excluded",
             Self::AllDisabled => "all_disabled",
+            Self::GroupIncomplete => "group_incomplete",
+            Self::OutsideReplicaGroups => "outside_replica_groups",
             Self::NodeSilent => "node_silent",
             Self::RetriesUsedUp => "retries_used_up",
         }

@@ -6,10 +6,12 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use imbl::Vector;
+
 use crate::{
     ClusterName, CollectionId, CollectionName, FeedVersion, GroupName, GroupNumber, Incarnation, NodeId,
     NodeName, PartitionName, ReplicaId, SegmentId, SegmentName, ShardName,
-    catalog::{Column, ColumnStatistics, SelectorKind},
+    catalog::{Column, ColumnStatistics, RoutingOptions},
 };
 
 /// All that is known of one cluster at one version.
@@ -25,12 +27,14 @@ pub struct Snapshot {
     pub groups: Vec<GroupEntry>,
     /// Every collection of the catalog, by name, ascending.
     pub collections: Vec<Arc<CollectionEntry>>,
+    /// The dynamic configuration of the cluster, by key.
+    pub config: BTreeMap<String, String>,
 }
 
 impl Snapshot {
     /// A snapshot of a cluster of which nothing is known.
     pub fn empty(cluster: ClusterName) -> Self {
-        Self { cluster, version: FeedVersion(0), nodes: vec![], groups: vec![], collections: vec![] }
+        Self { cluster, version: FeedVersion(0), nodes: vec![], groups: vec![], collections: vec![], config: BTreeMap::new() }
     }
 
     /// The collection of this name.
@@ -93,8 +97,8 @@ pub struct CollectionEntry {
     pub id: CollectionId,
     /// The feed version that last changed it.
     pub version: FeedVersion,
-    /// How replicas are chosen.
-    pub selector: SelectorKind,
+    /// How nodes are chosen for its segments.
+    pub routing: RoutingOptions,
     /// Deadline of its queries; `None`: the broker's own.
     pub query_timeout: Option<Duration>,
     /// Clusters that it spans; empty: this one alone.
@@ -112,7 +116,7 @@ pub struct CollectionEntry {
     /// Query-visible replicas, in the order of their creation.
     pub replicas: Vec<ReplicaEntry>,
     /// Segments of the current target, by name, ascending; empty without one.
-    pub segments: Vec<SegmentEntry>,
+    pub segments: Vector<Arc<SegmentEntry>>,
     /// Per shard of the current target, in the order of `shards`: its leaders, in replica order.
     pub leaders: Vec<Vec<LeaderEntry>>,
 }
@@ -143,6 +147,9 @@ pub struct SegmentEntry {
     pub bytes: u64,
     /// When it was pushed, nanoseconds since the Unix epoch.
     pub created_at: u64,
+    /// Whether it belongs to a current target: then it is old from the start, and one that nobody holds is missing.
+    /// One that is listed before its promotion may be new.
+    pub promoted: bool,
     /// Statistics by column.
     pub statistics: Arc<BTreeMap<String, ColumnStatistics>>,
     /// Nodes that should hold it or do, by replica and then by node id.

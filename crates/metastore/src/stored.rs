@@ -1,10 +1,13 @@
 //! Plain values in and out of columns.
 
-use std::{collections::BTreeSet, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use pointsman_ids::{
     Error as Refusal, ErrorCode, NodeName,
-    catalog::{CollectionOptions, Column, SelectorKind},
+    catalog::{CollectionOptions, Column, RoutingOptions, Sampler, SelectorKind},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -105,13 +108,35 @@ struct StoredOptions {
     shards: u32,
     selector: String,
     query_timeout: Option<std::time::Duration>,
+    #[serde(default)]
+    clusters: Vec<String>,
+    #[serde(default)]
+    consistent_replicas: bool,
+    #[serde(default)]
+    fixed_replica: bool,
+    #[serde(default)]
+    fail_closed: bool,
+    #[serde(default)]
+    samplers: Vec<(String, u64)>,
+    #[serde(default)]
+    replica_groups: BTreeMap<u32, Vec<Vec<String>>>,
 }
 
 pub(crate) fn options(options: &CollectionOptions) -> Result<String> {
+    let routing = &options.routing;
+    let groups = |groups: &Vec<Vec<NodeName>>| -> Vec<Vec<String>> {
+        groups.iter().map(|nodes| nodes.iter().map(ToString::to_string).collect()).collect()
+    };
     json(&StoredOptions {
         shards: options.shards,
-        selector: options.selector.as_str().to_owned(),
+        selector: routing.selector.as_str().to_owned(),
         query_timeout: options.query_timeout,
+        clusters: options.clusters.iter().map(ToString::to_string).collect(),
+        consistent_replicas: routing.consistent_replicas,
+        fixed_replica: routing.fixed_replica,
+        fail_closed: routing.fail_closed,
+        samplers: routing.samplers.iter().map(|one| (one.name.clone(), one.first_n)).collect(),
+        replica_groups: routing.replica_groups.iter().map(|(at, of)| (*at, groups(of))).collect(),
     })
 }
 
@@ -121,9 +146,25 @@ pub(crate) fn read_options(origin: &Origin, text: &str) -> Result<CollectionOpti
     let kinds = [Balanced, ReplicaGroup, StrictReplicaGroup, MultiStageReplicaGroup];
     let selector = kinds.into_iter().find(|kind| kind.as_str() == stored.selector);
     let selector = selector.ok_or_else(|| format!("there is no selector '{}'", stored.selector));
+    let named = |nodes: Vec<String>| nodes.into_iter().map(|name| name.parse()).collect::<Result<_, _>>();
+    let groups = |groups: Vec<Vec<String>>| groups.into_iter().map(named).collect::<Result<_, _>>();
+    let replica_groups: Result<_, pointsman_ids::Error> =
+        stored.replica_groups.into_iter().map(|(at, of)| Ok((at, groups(of)?))).collect();
+    let clusters: Result<_, pointsman_ids::Error> =
+        stored.clusters.into_iter().map(|name| name.parse()).collect();
     Ok(CollectionOptions {
         shards: stored.shards,
-        selector: origin.read("options", selector)?,
         query_timeout: stored.query_timeout,
+        clusters: origin.read("options", clusters)?,
+        routing: RoutingOptions {
+            selector: origin.read("options", selector)?,
+            consistent_replicas: stored.consistent_replicas,
+            fixed_replica: stored.fixed_replica,
+            fail_closed: stored.fail_closed,
+            samplers: (stored.samplers.into_iter())
+                .map(|(name, first_n)| Sampler { name, first_n })
+                .collect(),
+            replica_groups: origin.read("options", replica_groups)?,
+        },
     })
 }

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use imbl::Vector;
+
 use pointsman_ids::{
     CollectionId, FeedVersion, GroupNumber, NodeId, NodeName, PartitionName, SegmentId, ShardName,
     feed::{
@@ -46,7 +48,7 @@ pub fn group_entries(stores: &Stores) -> Vec<GroupEntry> {
 pub fn same_content(a: &CollectionEntry, b: &CollectionEntry) -> bool {
     let head = |entry: &CollectionEntry| CollectionEntry {
         version: FeedVersion(0),
-        segments: Vec::new(),
+        segments: Vector::new(),
         leaders: Vec::new(),
         ..shallow(entry)
     };
@@ -62,7 +64,7 @@ fn shallow(entry: &CollectionEntry) -> CollectionEntry {
         name: entry.name.clone(),
         id: entry.id,
         version: entry.version,
-        selector: entry.selector,
+        routing: entry.routing.clone(),
         query_timeout: entry.query_timeout,
         clusters: entry.clusters.clone(),
         columns: entry.columns.clone(),
@@ -71,7 +73,7 @@ fn shallow(entry: &CollectionEntry) -> CollectionEntry {
         load: entry.load.clone(),
         finished_groups: entry.finished_groups.clone(),
         replicas: entry.replicas.clone(),
-        segments: Vec::new(),
+        segments: Vector::new(),
         leaders: Vec::new(),
     }
 }
@@ -95,6 +97,7 @@ pub fn collection_entry(stores: &Stores, id: CollectionId) -> Option<CollectionE
     }
     let wanted: Vec<Copies> = visible.iter().map(|replica| copies(stores, replica)).collect();
     let entries = segments.iter().map(|segment| SegmentEntry {
+        promoted: true,
         id: segment.segment.id,
         name: segment.segment.content.name.clone(),
         partition: partitions.get(&segment.segment.content.partition).copied().unwrap_or(0),
@@ -105,14 +108,14 @@ pub fn collection_entry(stores: &Stores, id: CollectionId) -> Option<CollectionE
         statistics: Arc::clone(&segment.statistics),
         copies: segment_copies(stores, segment.segment.id, &wanted),
     });
-    let segments = entries.collect();
+    let segments = entries.map(Arc::new).collect();
     Some(CollectionEntry {
         name: store.collection.name.clone(),
         id,
         version: FeedVersion(0),
-        selector: store.collection.options.selector,
+        routing: store.collection.options.routing.clone(),
         query_timeout: store.collection.options.query_timeout,
-        clusters: Vec::new(),
+        clusters: store.collection.options.clusters.clone(),
         columns: store.collection.columns.clone(),
         partitions: partitions.into_keys().collect(),
         load: load_state(stores, id),

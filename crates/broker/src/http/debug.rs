@@ -88,7 +88,7 @@ fn collection(snapshot: &Snapshot, entry: &CollectionEntry, nodes: &Nodes<'_>) -
         "collection": entry.name.as_str(),
         "feed_version": snapshot.version.0,
         "changed_in": entry.version.0,
-        "selector": entry.selector.as_str(),
+        "selector": entry.routing.selector.as_str(),
         "load": load,
         "percent": percent,
         "finished_groups": entry.finished_groups.iter().map(|number| group(snapshot, number.0)).collect::<Vec<_>>(),

@@ -15,7 +15,7 @@ use pointsman_broker::{Deps, RunError, run};
 use pointsman_engine::ingest;
 use pointsman_ids::{
     CollectionId, FeedVersion, GroupNumber, Incarnation, NodeId, ReplicaId, SegmentId,
-    catalog::SelectorKind,
+    catalog::RoutingOptions,
     feed::{
         CollectionEntry, CopyEntry, CopyState, GroupEntry, LoadState, NodeEntry, ReplicaEntry, SegmentEntry,
         Snapshot,
@@ -208,7 +208,8 @@ fn snapshot(dir: &Path, workers: &[Worker], place: impl Fn(u64) -> Vec<usize>) -
             workers[*holder].store.add(SegmentId(at + 1), path.clone());
         }
         columns = inspected.columns;
-        segments.push(SegmentEntry {
+        segments.push(Arc::new(SegmentEntry {
+            promoted: true,
             id: SegmentId(at + 1),
             name: format!("s{at}").parse().unwrap(),
             partition: 0,
@@ -218,13 +219,13 @@ fn snapshot(dir: &Path, workers: &[Worker], place: impl Fn(u64) -> Vec<usize>) -
             created_at: 1,
             statistics: Arc::new(inspected.statistics),
             copies: copies.iter().map(|holder| copy(*holder)).collect(),
-        });
+        }));
     }
     let entry = CollectionEntry {
         name: "t".parse().unwrap(),
         id: CollectionId(1),
         version: FeedVersion(1),
-        selector: SelectorKind::Balanced,
+        routing: RoutingOptions::default(),
         query_timeout: None,
         clusters: vec![],
         columns,
@@ -233,7 +234,7 @@ fn snapshot(dir: &Path, workers: &[Worker], place: impl Fn(u64) -> Vec<usize>) -
         load: LoadState::Serving,
         finished_groups: numbers.clone().map(|at| group(at).number).collect(),
         replicas: numbers.clone().map(replica).collect(),
-        segments,
+        segments: segments.into(),
         leaders: vec![vec![]],
     };
     Snapshot {
@@ -242,6 +243,7 @@ fn snapshot(dir: &Path, workers: &[Worker], place: impl Fn(u64) -> Vec<usize>) -
         nodes: numbers.clone().map(node).collect(),
         groups: numbers.map(group).collect(),
         collections: vec![Arc::new(entry)],
+        config: Default::default(),
     }
 }
 

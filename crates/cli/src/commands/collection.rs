@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
 use pointsman_engine::ingest;
-use pointsman_ids::catalog::{CollectionOptions, Column, SelectorKind};
+use pointsman_ids::catalog::{CollectionOptions, Column, RoutingOptions, SelectorKind};
 use pointsman_proto::{
     column_to_proto,
     coordinator::v1::{Collection, CreateCollectionRequest, DropCollectionRequest},
@@ -134,7 +134,8 @@ async fn create(args: CreateArgs, target: &Target) -> anyhow::Result<()> {
     };
     let options = CollectionOptions {
         shards: args.shards,
-        selector: args.selector.into(),
+        routing: RoutingOptions { selector: args.selector.into(), ..RoutingOptions::default() },
+        clusters: Vec::new(),
         query_timeout: args.query_timeout,
     };
     let request = CreateCollectionRequest {
@@ -155,7 +156,7 @@ async fn create(args: CreateArgs, target: &Target) -> anyhow::Result<()> {
 async fn list(args: ListArgs, target: &Target) -> anyhow::Result<()> {
     let collections = Coordinator::connect(target).await?.collections().await?;
     if args.json {
-        return Ok(output::json(&collections.iter().map(to_json).collect())?);
+        return Ok(output::json(&collections.iter().map(to_json).collect::<anyhow::Result<_>>()?)?);
     }
     if collections.is_empty() {
         output::note(
@@ -170,9 +171,9 @@ async fn list(args: ListArgs, target: &Target) -> anyhow::Result<()> {
 async fn show(args: ShowArgs, target: &Target) -> anyhow::Result<()> {
     let collection = Coordinator::connect(target).await?.collection(&args.name).await?;
     if args.json {
-        return Ok(output::json(&to_json(&collection))?);
+        return Ok(output::json(&to_json(&collection)?)?);
     }
-    let options: CollectionOptions = collection.options.unwrap_or_default().into();
+    let options: CollectionOptions = collection.options.clone().unwrap_or_default().try_into()?;
     output::line(format_args!(
         "{}: {} of {} in {}, {}; {}, selector {}",
         collection.name,
@@ -181,7 +182,7 @@ async fn show(args: ShowArgs, target: &Target) -> anyhow::Result<()> {
         output::count(collection.partitions.len() as u64, "partition"),
         output::size(collection.bytes),
         output::count(options.shards.into(), "shard"),
-        options.selector.as_str(),
+        options.routing.selector.as_str(),
     ))?;
     let columns = collection.columns.iter().map(|column| {
         let null = if column.nullable { "" } else { "not null" };
@@ -213,23 +214,23 @@ fn row(collection: &Collection) -> Vec<Field> {
     ]
 }
 
-fn to_json(collection: &Collection) -> serde_json::Value {
-    let options: CollectionOptions = collection.options.unwrap_or_default().into();
+fn to_json(collection: &Collection) -> anyhow::Result<serde_json::Value> {
+    let options: CollectionOptions = collection.options.clone().unwrap_or_default().try_into()?;
     let columns = collection
         .columns
         .iter()
         .map(|column| json!({ "name": column.name, "type": column.data_type, "nullable": column.nullable }));
-    json!({
+    Ok(json!({
         "name": collection.name,
         "id": collection.id,
         "columns": columns.collect::<Vec<_>>(),
         "shards": options.shards,
-        "selector": options.selector.as_str(),
+        "selector": options.routing.selector.as_str(),
         "query_timeout_ms": options.query_timeout.map(|timeout| timeout.as_millis() as u64),
         "created_at": output::time(collection.created_at_ns),
         "partitions": collection.partitions,
         "segments": collection.segments,
         "rows": collection.rows,
         "bytes": collection.bytes,
-    })
+    }))
 }

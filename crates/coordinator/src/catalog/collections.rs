@@ -61,7 +61,7 @@ fn columns(
 }
 
 fn options(request: Option<pb::CollectionOptions>) -> Result<CollectionOptions, Error> {
-    let options = request.map_or_else(CollectionOptions::default, Into::into);
+    let options = request.map_or_else(|| Ok(CollectionOptions::default()), TryInto::try_into)?;
     if options.shards > MAX_SHARDS {
         return Err(invalid(format!("{} shards are too many; at most {MAX_SHARDS}", options.shards)));
     }

@@ -17,7 +17,7 @@ use pointsman_engine::{
 use pointsman_ids::{
     ClusterName, CollectionId, CollectionName, FeedVersion, NodeKey, NodeName, PartitionName, Result,
     SegmentId, SegmentName, UnavailableCause,
-    catalog::{SelectorKind, shard_name},
+    catalog::{RoutingOptions, shard_name},
     feed::{CollectionEntry, LoadState, SegmentEntry, Snapshot},
 };
 use tempfile::TempDir;
@@ -246,7 +246,8 @@ fn snapshot(tables: &[Table]) -> Snapshot {
     let collections = tables.iter().enumerate().map(|(at, table)| {
         let segments = table.files.iter().enumerate().map(|(n, file)| {
             next += 1;
-            SegmentEntry {
+            Arc::new(SegmentEntry {
+                promoted: true,
                 id: SegmentId(next),
                 name: SegmentName::new(&format!("part-{}", n + 1)).expect("a name"),
                 partition: 0,
@@ -256,13 +257,13 @@ fn snapshot(tables: &[Table]) -> Snapshot {
                 created_at: 1_700_000_000_000_000_000,
                 statistics: Arc::new(file.statistics.clone()),
                 copies: vec![],
-            }
+            })
         });
         Arc::new(CollectionEntry {
             name: CollectionName::new(&table.name).expect("a name"),
             id: CollectionId(at as u64),
             version: FeedVersion(1),
-            selector: SelectorKind::Balanced,
+            routing: RoutingOptions::default(),
             query_timeout: None,
             clusters: vec![],
             columns: table.columns.clone(),

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use pointsman_ids::{
     Epoch, Error as Refusal, GroupName, NodeName,
     catalog::{
-        Checksum, Collection, CollectionOptions, Column, ColumnStatistics, NewSegment, SelectorKind, Value,
-        shard_name,
+        Checksum, Collection, CollectionOptions, Column, ColumnStatistics, NewSegment, RoutingOptions,
+        Sampler, SelectorKind, Value, shard_name,
     },
 };
 use pointsman_metastore::{NewCollection, NewGroup, SharedMetastore};
@@ -31,7 +31,14 @@ pub(crate) fn new_collection(text: &str) -> NewCollection {
         ],
         options: CollectionOptions {
             shards: 3,
-            selector: SelectorKind::StrictReplicaGroup,
+            routing: RoutingOptions {
+                selector: SelectorKind::StrictReplicaGroup,
+                consistent_replicas: true,
+                samplers: vec![Sampler { name: "few".into(), first_n: 2 }],
+                replica_groups: [(0, vec![nodes(&["n1"]), nodes(&["n2", "n3"])])].into(),
+                ..RoutingOptions::default()
+            },
+            clusters: vec!["local".parse().expect("lawful"), "east".parse().expect("lawful")],
             query_timeout: Some(Duration::new(7, 1)),
         },
         created_at: NOW,

@@ -9,7 +9,7 @@ use pointsman_engine::{
 };
 use pointsman_ids::{
     ClusterName, CollectionId, FeedVersion, NodeKey, Result, SegmentId,
-    catalog::{SelectorKind, shard_name},
+    catalog::{RoutingOptions, shard_name},
     feed::{CollectionEntry, LoadState, SegmentEntry, Snapshot},
 };
 use pointsman_proto::node::v1 as pb;
@@ -50,7 +50,8 @@ fn orders(cluster: &Cluster) -> (Vec<pb::DesiredSegment>, Snapshot) {
         let content = fs::read(&parquet).unwrap();
         desired.push(cluster.push(id, &content));
         columns = inspection.columns;
-        entries.push(SegmentEntry {
+        entries.push(Arc::new(SegmentEntry {
+            promoted: true,
             id: SegmentId(id),
             name: segment(id, &content).name.parse().unwrap(),
             partition: 0,
@@ -60,13 +61,13 @@ fn orders(cluster: &Cluster) -> (Vec<pb::DesiredSegment>, Snapshot) {
             created_at: 0,
             statistics: Arc::default(),
             copies: vec![],
-        });
+        }));
     }
     let collection = CollectionEntry {
         name: "orders".parse().unwrap(),
         id: CollectionId(1),
         version: FeedVersion(1),
-        selector: SelectorKind::Balanced,
+        routing: RoutingOptions::default(),
         query_timeout: None,
         clusters: vec![],
         columns,
@@ -75,7 +76,7 @@ fn orders(cluster: &Cluster) -> (Vec<pb::DesiredSegment>, Snapshot) {
         load: LoadState::Serving,
         finished_groups: vec![],
         replicas: vec![],
-        segments: entries,
+        segments: entries.into(),
         leaders: vec![vec![]],
     };
     let snapshot = Snapshot {

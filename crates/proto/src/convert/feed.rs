@@ -11,7 +11,10 @@ use pointsman_ids::{
 };
 
 use super::{
-    catalog::{column_from_proto, column_to_proto, millis, statistics_from_proto, statistics_to_proto},
+    catalog::{
+        column_from_proto, column_to_proto, millis, routing_from_proto, routing_to_proto,
+        statistics_from_proto, statistics_to_proto,
+    },
     invalid,
 };
 use crate::{broker::v1 as pb, common::v1 as common};
@@ -24,6 +27,7 @@ impl From<&Snapshot> for pb::Snapshot {
             nodes: snapshot.nodes.iter().map(node_to_proto).collect(),
             groups: snapshot.groups.iter().map(group_to_proto).collect(),
             collections: snapshot.collections.iter().map(|entry| collection_to_proto(entry)).collect(),
+            config: snapshot.config.clone().into_iter().collect(),
         }
     }
 }
@@ -47,6 +51,7 @@ impl TryFrom<pb::Snapshot> for Snapshot {
                     read.map(Arc::new).map_err(|e| e.context(format_args!("collection '{name}'")))
                 })
                 .collect::<Result<_, _>>()?,
+            config: snapshot.config.into_iter().collect(),
         };
         if !read.collections.is_sorted_by(|a, b| a.name < b.name) {
             return Err(invalid("collections of a snapshot are out of order"));
@@ -99,7 +104,8 @@ fn collection_to_proto(entry: &CollectionEntry) -> pb::Collection {
         name: entry.name.to_string(),
         id: entry.id.0,
         version: entry.version.0,
-        selector: common::Selector::from(entry.selector).into(),
+        selector: common::Selector::from(entry.routing.selector).into(),
+        routing: Some(routing_to_proto(&entry.routing)),
         query_timeout_ms: entry.query_timeout.map(millis),
         clusters: entry.clusters.iter().map(ToString::to_string).collect(),
         columns: entry.columns.iter().map(column_to_proto).collect(),
@@ -111,7 +117,7 @@ fn collection_to_proto(entry: &CollectionEntry) -> pb::Collection {
         replicas: (entry.replicas.iter())
             .map(|replica| pb::Replica { id: replica.id.0, group: replica.group.0 })
             .collect(),
-        segments: entry.segments.iter().map(segment_to_proto).collect(),
+        segments: entry.segments.iter().map(|segment| segment_to_proto(segment)).collect(),
         leaders: entry.leaders.iter().map(|leaders| leaders_to_proto(leaders)).collect(),
     }
 }
@@ -124,12 +130,12 @@ fn collection_from_proto(entry: pb::Collection) -> Result<CollectionEntry, Error
         }
         pb::LoadState::Serving => LoadState::Serving,
     };
-    let selector = entry.selector().into();
+    let routing = routing_from_proto(entry.selector(), entry.routing.clone().unwrap_or_default())?;
     let read = CollectionEntry {
         name: entry.name.parse()?,
         id: CollectionId(entry.id),
         version: FeedVersion(entry.version),
-        selector,
+        routing,
         query_timeout: entry.query_timeout_ms.map(Duration::from_millis),
         clusters: names(entry.clusters)?,
         columns: entry.columns.into_iter().map(column_from_proto).collect::<Result<_, _>>()?,
@@ -140,7 +146,9 @@ fn collection_from_proto(entry: pb::Collection) -> Result<CollectionEntry, Error
         replicas: (entry.replicas.into_iter())
             .map(|replica| ReplicaEntry { id: ReplicaId(replica.id), group: GroupNumber(replica.group) })
             .collect(),
-        segments: entry.segments.into_iter().map(segment_from_proto).collect::<Result<_, _>>()?,
+        segments: (entry.segments.into_iter())
+            .map(|segment| segment_from_proto(segment).map(Arc::new))
+            .collect::<Result<_, _>>()?,
         leaders: entry.leaders.into_iter().map(leaders_from_proto).collect(),
     };
     check(&read)?;
@@ -158,7 +166,7 @@ fn check(entry: &CollectionEntry) -> Result<(), Error> {
             return Err(invalid(format!("segment '{}' points at something that is not there", segment.name)));
         }
     }
-    if !entry.segments.is_sorted_by(|a, b| a.name < b.name) {
+    if !entry.segments.iter().is_sorted_by(|a, b| a.name < b.name) {
         return Err(invalid("segments are out of order"));
     }
     let mut seen = BTreeSet::new();
@@ -184,6 +192,7 @@ fn segment_to_proto(segment: &SegmentEntry) -> pb::Segment {
         rows: segment.rows,
         bytes: segment.bytes,
         created_at_ns: segment.created_at,
+        before_promotion: !segment.promoted,
         statistics: statistics_to_proto(&segment.statistics),
         copy_nodes: segment.copies.iter().map(|copy| copy.node.0).collect(),
         copy_replicas: segment.copies.iter().map(|copy| copy.replica).collect(),
@@ -216,6 +225,7 @@ fn segment_from_proto(segment: pb::Segment) -> Result<SegmentEntry, Error> {
         rows: segment.rows,
         bytes: segment.bytes,
         created_at: segment.created_at_ns,
+        promoted: !segment.before_promotion,
         statistics: Arc::new(statistics_from_proto(segment.statistics)),
         copies,
     })
@@ -262,30 +272,33 @@ fn leaders_from_proto(leaders: pb::ShardLeaders) -> Vec<LeaderEntry> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pointsman_ids::catalog::{Column, SelectorKind};
+    use pointsman_ids::catalog::{Column, RoutingOptions};
 
     fn snapshot() -> Snapshot {
-        let segment = |name: &str| SegmentEntry {
-            id: SegmentId(7),
-            name: name.parse().unwrap(),
-            partition: 0,
-            shard: 0,
-            rows: 3,
-            bytes: 100,
-            created_at: 5,
-            statistics: Arc::default(),
-            copies: vec![CopyEntry {
-                node: NodeId(1),
-                replica: 0,
-                assigned: Some(CopyState::Online),
-                observed: None,
-            }],
+        let segment = |name: &str| {
+            Arc::new(SegmentEntry {
+                promoted: true,
+                id: SegmentId(7),
+                name: name.parse().unwrap(),
+                partition: 0,
+                shard: 0,
+                rows: 3,
+                bytes: 100,
+                created_at: 5,
+                statistics: Arc::default(),
+                copies: vec![CopyEntry {
+                    node: NodeId(1),
+                    replica: 0,
+                    assigned: Some(CopyState::Online),
+                    observed: None,
+                }],
+            })
         };
         let collection = CollectionEntry {
             name: "t".parse().unwrap(),
             id: CollectionId(1),
             version: FeedVersion(4),
-            selector: SelectorKind::Balanced,
+            routing: RoutingOptions::default(),
             query_timeout: Some(Duration::from_secs(3)),
             clusters: vec![],
             columns: vec![Column { name: "x".into(), data_type: "Int64".into(), nullable: true }],
@@ -294,7 +307,7 @@ mod tests {
             load: LoadState::Serving,
             finished_groups: vec![GroupNumber(1)],
             replicas: vec![ReplicaEntry { id: ReplicaId(1), group: GroupNumber(1) }],
-            segments: vec![segment("a"), segment("b")],
+            segments: [segment("a"), segment("b")].into_iter().collect(),
             leaders: vec![vec![LeaderEntry { node: NodeId(1), serviceable: true, group: GroupNumber(1) }]],
         };
         Snapshot {
@@ -312,6 +325,7 @@ mod tests {
             }],
             groups: vec![GroupEntry { number: GroupNumber(1), name: "east".parse().unwrap() }],
             collections: vec![Arc::new(collection)],
+            config: [("broker.fail_open.enabled".to_owned(), "true".to_owned())].into(),
         }
     }
 
