@@ -48,6 +48,7 @@ impl Feed {
             nodes: node_entries(stores),
             groups: group_entries(stores),
             collections: stores.names.values().filter_map(entry).collect(),
+            config: BTreeMap::new(),
         };
         if self.last.as_ref().is_some_and(|last| says_the_same(last, &new)) {
             return None;

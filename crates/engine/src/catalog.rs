@@ -124,7 +124,7 @@ impl CollectionTable {
     }
 
     fn chosen(&self, segments: &[u32]) -> impl Iterator<Item = &pointsman_ids::feed::SegmentEntry> {
-        segments.iter().filter_map(|at| self.entry.segments.get(*at as usize))
+        segments.iter().filter_map(|at| Some(&**self.entry.segments.get(*at as usize)?))
     }
 
     fn merge(&self, schema: &Schema) -> Statistics {
