@@ -140,5 +140,7 @@ fn detector_settings(settings: &FailureDetectorSettings) -> failure_detector::Se
         factor: settings.factor,
         max_delay: settings.max_delay,
         max_retries: settings.max_retries,
+        probe_timeout: settings.probe_timeout,
+        ..failure_detector::Settings::default()
     }
 }

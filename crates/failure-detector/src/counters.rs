@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Inclusion, Outcome};
+use crate::{Inclusion, Outcome, SuspicionCause};
 
-/// Counts since the start. Every word of a label stands in the maps once it has been counted.
+/// Counts since the start. A word of a label stands in its map once it has been counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Nodes that became unhealthy.
+    /// Keys that became unhealthy.
     pub exclusions: u64,
-    /// Nodes that came back, by reason.
+    /// Keys that came back, by reason.
     pub inclusions: BTreeMap<Inclusion, u64>,
-    /// Probes that ended, by result.
+    /// Probes that ended, by the word of their outcome; those given up as `error`.
     pub probes: BTreeMap<&'static str, u64>,
+    /// Suspicions, by cause, whether or not they excluded anybody.
+    pub suspicions: BTreeMap<SuspicionCause, u64>,
     /// Events about a process that has been followed by another.
     pub stale_reports: u64,
 }
@@ -23,13 +25,10 @@ impl Counters {
     }
 
     pub(crate) fn probed(&mut self, outcome: &Outcome) {
-        let word = match outcome {
-            Outcome::Healthy => "healthy",
-            Outcome::Unhealthy(_) => "unhealthy",
-            Outcome::Unknown => "unknown",
-            Outcome::Error(_) => "error",
-            Outcome::NotEnabled => "not_enabled",
-        };
-        *self.probes.entry(word).or_default() += 1;
+        *self.probes.entry(outcome.as_str()).or_default() += 1;
+    }
+
+    pub(crate) fn suspected(&mut self, cause: SuspicionCause) {
+        *self.suspicions.entry(cause).or_default() += 1;
     }
 }

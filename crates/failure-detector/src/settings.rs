@@ -17,7 +17,7 @@ pub enum Kind {
     None,
 }
 
-/// When excluded nodes are looked at again.
+/// When nodes are excluded, and when they are looked at again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// What tells that a node is ill.
@@ -30,6 +30,12 @@ pub struct Settings {
     pub max_delay: Duration,
     /// Failed probes after which a node comes back without one; negative: probes without end.
     pub max_retries: i64,
+    /// How long a driver lets a probe run, at least 1 ms. A verdict that has not come long after that is given up.
+    pub probe_timeout: Duration,
+    /// How many suspicions in a row exclude a node; 0: they never do.
+    pub suspicion_limit: u32,
+    /// Suspicions that are older do not count any more.
+    pub suspicion_window: Duration,
 }
 
 impl Default for Settings {
@@ -40,6 +46,9 @@ impl Default for Settings {
             factor: 2.0,
             max_delay: Duration::from_secs(60),
             max_retries: 10,
+            probe_timeout: Duration::from_secs(2),
+            suspicion_limit: 3,
+            suspicion_window: Duration::from_mins(5),
         }
     }
 }
@@ -47,17 +56,14 @@ impl Default for Settings {
 impl Settings {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let refuse = |what: String| Err(Error::new(ErrorCode::ParameterInvalid, what));
-        if self.initial_delay < MIN_DELAY {
-            return refuse(format!(
-                "initial_delay {:?} of the failure detector is below 1ms",
-                self.initial_delay
-            ));
-        }
-        if !self.max_delay.is_zero() && self.max_delay < MIN_DELAY {
-            return refuse(format!(
-                "max_delay {:?} of the failure detector is below 1ms (0 means no limit)",
-                self.max_delay
-            ));
+        let no_limit = self.max_delay.is_zero();
+        let delays = [
+            ("initial_delay", self.initial_delay, ""),
+            ("max_delay", if no_limit { MIN_DELAY } else { self.max_delay }, " (0 means no limit)"),
+            ("probe_timeout", self.probe_timeout, ""),
+        ];
+        if let Some((name, delay, hint)) = delays.into_iter().find(|(_, delay, _)| *delay < MIN_DELAY) {
+            return refuse(format!("{name} {delay:?} of the failure detector is below 1ms{hint}"));
         }
         if !(self.factor.is_finite() && self.factor > 0.0) {
             return refuse(format!(
