@@ -39,6 +39,8 @@ pub struct ClusterOptions {
     pub program: Option<PathBuf>,
     /// Whether `pointsman dev` says what it does where our output goes. Otherwise it goes to a log.
     pub show: bool,
+    /// Variables that overlay the settings of every component, such as `POINTSMAN_BROKER__FAIL_OPEN__ENABLED`.
+    pub variables: Vec<(String, String)>,
 }
 
 impl Default for ClusterOptions {
@@ -52,6 +54,7 @@ impl Default for ClusterOptions {
             data_dir: None,
             program: None,
             show: false,
+            variables: Vec::new(),
         }
     }
 }
@@ -166,7 +169,15 @@ impl Cluster {
     /// # Errors
     /// There is no such node, or it does not start.
     pub fn restart_node(&mut self, name: &str) -> anyhow::Result<()> {
-        let pid = self.restart("node", name)?;
+        self.restart_node_with(name, &[])
+    }
+
+    /// The same with variables that overlay its settings.
+    ///
+    /// # Errors
+    /// As [`Cluster::restart_node`].
+    pub fn restart_node_with(&mut self, name: &str, variables: &[(&str, &str)]) -> anyhow::Result<()> {
+        let pid = self.restart("node", name, variables)?;
         self.node_mut(name)?.pid = pid;
         Ok(())
     }
@@ -200,7 +211,7 @@ impl Cluster {
     /// # Errors
     /// It does not start.
     pub fn restart_coordinator(&mut self) -> anyhow::Result<()> {
-        self.ready.coordinator.pid = self.restart("coordinator", "coordinator")?;
+        self.ready.coordinator.pid = self.restart("coordinator", "coordinator", &[])?;
         Ok(())
     }
 
@@ -217,7 +228,15 @@ impl Cluster {
     /// # Errors
     /// It does not start, or is not ready in time.
     pub fn restart_broker(&mut self) -> anyhow::Result<()> {
-        self.ready.broker.pid = self.restart("broker", "broker")?;
+        self.restart_broker_with(&[])
+    }
+
+    /// The same with variables that overlay its settings.
+    ///
+    /// # Errors
+    /// As [`Cluster::restart_broker`].
+    pub fn restart_broker_with(&mut self, variables: &[(&str, &str)]) -> anyhow::Result<()> {
+        self.ready.broker.pid = self.restart("broker", "broker", variables)?;
         let sql = self.sql();
         eventually("a broker that is ready", STEP_LIMIT, || {
             let (status, text) = sql.get("/ready")?;
@@ -258,11 +277,11 @@ impl Cluster {
         })
     }
 
-    fn restart(&mut self, program: &str, name: &str) -> anyhow::Result<u32> {
+    fn restart(&mut self, program: &str, name: &str, variables: &[(&str, &str)]) -> anyhow::Result<u32> {
         let settings = self.data_dir.join("config").join(format!("{name}.toml"));
         ensure!(settings.is_file(), "{} is not there", settings.display());
         let mut command = Command::new(&self.program);
-        command.arg(program).arg("--config").arg(&settings);
+        command.arg(program).arg("--config").arg(&settings).envs(variables.iter().copied());
         let log = self.data_dir.join("logs").join(format!("{name}.log"));
         let process = Process::start(name, &mut command, Some(&log), None)?;
         let pid = process.pid();
@@ -290,6 +309,7 @@ impl Drop for Cluster {
 
 fn dev_command(program: &Path, options: &ClusterOptions, data_dir: &Path) -> anyhow::Result<Command> {
     let mut command = Command::new(program);
+    command.envs(options.variables.iter().map(|(name, value)| (name, value)));
     command.arg("dev").arg("--data-dir").arg(data_dir);
     command.args(["--nodes", &options.nodes.to_string()]);
     command.args(["--resource-groups", &options.resource_groups.join(",")]);

@@ -25,6 +25,7 @@ mod process;
 mod programs;
 mod query_loop;
 mod ready;
+mod relay;
 
 pub use client::{Answer, DataSchema, Exception, ResultTable, Sql, comparable};
 pub use cluster::{Cluster, ClusterOptions};
@@ -36,3 +37,4 @@ pub use process::{Process, is_alive, resident_bytes, signal};
 pub use programs::{program, target_dir};
 pub use query_loop::{LoopReport, QueryLoop};
 pub use ready::{Endpoint, NodeEndpoint, Ready};
+pub use relay::{Network, Relay};
