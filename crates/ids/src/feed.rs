@@ -2,9 +2,16 @@
 //!
 //! One [`Snapshot`] holds everything that a broker needs to plan and route. A query takes one and uses it to its
 //! end. Collections are shared between snapshots that did not change them, so that readers can keep what they
-//! derived from one as long as the pointer is the same.
+//! derived from one as long as the pointer is the same. A [`Delta`] says what changed from one to another.
+
+mod apply;
+mod between;
+mod coalesce;
+mod delta;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+pub use delta::{CollectionChange, CollectionDelta, CopiesChange, Delta, LeadersChange};
 
 use imbl::Vector;
 
@@ -34,7 +41,14 @@ pub struct Snapshot {
 impl Snapshot {
     /// A snapshot of a cluster of which nothing is known.
     pub fn empty(cluster: ClusterName) -> Self {
-        Self { cluster, version: FeedVersion(0), nodes: vec![], groups: vec![], collections: vec![], config: BTreeMap::new() }
+        Self {
+            cluster,
+            version: FeedVersion(0),
+            nodes: vec![],
+            groups: vec![],
+            collections: vec![],
+            config: BTreeMap::new(),
+        }
     }
 
     /// The collection of this name.
