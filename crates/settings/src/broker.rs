@@ -1,10 +1,17 @@
 //! Settings of the broker.
 
+mod routing;
+
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Bytes, SettingsError, load};
+
+pub use routing::{
+    AdaptiveKind, AdaptiveSettings, DetectorKind, FailOpenSettings, FailureDetectorSettings,
+    RemoteClusterSettings,
+};
 
 /// Section `[broker]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,6 +38,17 @@ pub struct BrokerSettings {
     pub channel: ChannelSettings,
     /// The failure detector.
     pub failure_detector: FailureDetectorSettings,
+    /// A segment that is being loaded for the first time is new, and so not missed, for so long.
+    #[serde(with = "humantime_serde")]
+    pub new_segment_window: Duration,
+    /// When excluded nodes are asked all the same.
+    pub fail_open: FailOpenSettings,
+    /// Ranking of nodes.
+    pub adaptive: AdaptiveSettings,
+    /// Calls to nodes.
+    pub node: NodeCallSettings,
+    /// Other clusters, in the order in which their parts of a collection are merged.
+    pub remote_clusters: Vec<RemoteClusterSettings>,
 }
 
 /// Section `[broker.query]`.
@@ -40,8 +58,12 @@ pub struct QuerySettings {
     /// Deadline of a query that names none.
     #[serde(with = "humantime_serde")]
     pub timeout: Duration,
-    /// How often a query is run at most, the first time included.
+    /// How often a segment is asked for at most, the first time included.
     pub max_attempts: u32,
+    /// Parts that are routed again within 10 s are at most this share of those that were sent, or 10 if that is more.
+    pub retry_ratio: f64,
+    /// Bytes that one query holds back so that its parts can be routed again one by one.
+    pub retry_buffer: Bytes,
     /// Queries that run at once; others wait.
     pub max_concurrent: usize,
     /// Queries that may wait for a place; others are refused.
@@ -69,35 +91,12 @@ pub struct ChannelSettings {
     pub keep_alive_timeout: Duration,
 }
 
-/// Kind of the failure detector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DetectorKind {
-    /// Connections and answers tell.
-    Connection,
-    /// Nobody is ever excluded.
-    None,
-}
-
-/// Section `[broker.failure_detector]`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Section `[broker.node]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct FailureDetectorSettings {
-    /// What tells that a node is ill.
-    pub kind: DetectorKind,
-    /// First wait before an excluded node is probed; at least 1 ms.
-    #[serde(with = "humantime_serde")]
-    pub initial_delay: Duration,
-    /// What the wait is multiplied with after each probe; above 0.
-    pub factor: f64,
-    /// Probes before a node is taken back without one; negative: without end.
-    pub max_retries: i64,
-    /// The longest wait; 0: no limit.
-    #[serde(with = "humantime_serde")]
-    pub max_delay: Duration,
-    /// Deadline of a probe.
-    #[serde(with = "humantime_serde")]
-    pub probe_timeout: Duration,
+pub struct NodeCallSettings {
+    /// Calls that may be under way to one node. More wait up to 1 s; then their part is routed again.
+    pub max_in_flight: usize,
 }
 
 impl Default for BrokerSettings {
@@ -113,6 +112,11 @@ impl Default for BrokerSettings {
             query: QuerySettings::default(),
             channel: ChannelSettings::default(),
             failure_detector: FailureDetectorSettings::default(),
+            new_segment_window: Duration::from_mins(5),
+            fail_open: FailOpenSettings::default(),
+            adaptive: AdaptiveSettings::default(),
+            node: NodeCallSettings::default(),
+            remote_clusters: vec![],
         }
     }
 }
@@ -122,6 +126,8 @@ impl Default for QuerySettings {
         Self {
             timeout: Duration::from_secs(10),
             max_attempts: 3,
+            retry_ratio: 0.2,
+            retry_buffer: Bytes::mib(16),
             max_concurrent: 32,
             max_waiting: 256,
             memory_limit: Bytes::mib(2048),
@@ -141,16 +147,9 @@ impl Default for ChannelSettings {
     }
 }
 
-impl Default for FailureDetectorSettings {
+impl Default for NodeCallSettings {
     fn default() -> Self {
-        Self {
-            kind: DetectorKind::Connection,
-            initial_delay: Duration::from_secs(5),
-            factor: 2.0,
-            max_retries: 10,
-            max_delay: Duration::from_secs(60),
-            probe_timeout: Duration::from_secs(2),
-        }
+        Self { max_in_flight: 256 }
     }
 }
 
@@ -171,15 +170,11 @@ impl BrokerSettings {
     fn check(&self) -> Result<(), SettingsError> {
         load::check_name("broker.name", &self.name)?;
         load::check_name("broker.cluster", &self.cluster)?;
-        let detector = &self.failure_detector;
-        load::check_duration("broker.failure_detector.initial_delay", detector.initial_delay)?;
-        load::check_duration("broker.failure_detector.probe_timeout", detector.probe_timeout)?;
-        if !detector.max_delay.is_zero() {
-            load::check_duration("broker.failure_detector.max_delay", detector.max_delay)?;
-        }
-        if !(detector.factor.is_finite() && detector.factor > 0.0) {
-            let key = "broker.failure_detector.factor";
-            return Err(SettingsError::range(key, detector.factor, "must be finite and above 0"));
+        self.failure_detector.check()?;
+        self.adaptive.check()?;
+        routing::check_remote(&self.cluster, &self.remote_clusters)?;
+        if self.node.max_in_flight == 0 {
+            return Err(SettingsError::range("broker.node.max_in_flight", 0, "must be at least 1"));
         }
         load::check_duration("broker.query.timeout", self.query.timeout)?;
         load::check_duration("broker.channel.connect_timeout", self.channel.connect_timeout)?;
@@ -187,6 +182,10 @@ impl BrokerSettings {
         load::check_duration("broker.channel.keep_alive_timeout", self.channel.keep_alive_timeout)?;
         if self.query.max_attempts == 0 {
             return Err(SettingsError::range("broker.query.max_attempts", 0, "must be at least 1"));
+        }
+        if !(self.query.retry_ratio.is_finite() && self.query.retry_ratio >= 0.0) {
+            let key = "broker.query.retry_ratio";
+            return Err(SettingsError::range(key, self.query.retry_ratio, "must be finite and not negative"));
         }
         if self.query.max_concurrent == 0 {
             return Err(SettingsError::range("broker.query.max_concurrent", 0, "must be at least 1"));

@@ -22,7 +22,10 @@ mod load;
 mod node;
 mod secret;
 
-pub use broker::{BrokerSettings, ChannelSettings, DetectorKind, FailureDetectorSettings, QuerySettings};
+pub use broker::{
+    AdaptiveKind, AdaptiveSettings, BrokerSettings, ChannelSettings, DetectorKind, FailOpenSettings,
+    FailureDetectorSettings, NodeCallSettings, QuerySettings, RemoteClusterSettings,
+};
 pub use bytes::Bytes;
 pub use coordinator::CoordinatorSettings;
 pub use load::{SettingsError, environment, object_store_environment};

@@ -253,6 +253,20 @@ mod tests {
         let error =
             BrokerSettings::load("[broker.failure_detector]\nkind = 'ping'", NONE).unwrap_err().to_string();
         assert!(error.contains("connection") && error.contains("none"), "{error}");
+        for (toml, key) in [
+            ("[broker.adaptive]\nalpha = 1.5", "broker.adaptive.alpha"),
+            ("[broker.adaptive]\nhybrid_floor = -1.0", "broker.adaptive.hybrid_floor"),
+            ("[broker.node]\nmax_in_flight = 0", "broker.node.max_in_flight"),
+            ("[broker.query]\nretry_ratio = -0.1", "broker.query.retry_ratio"),
+            (
+                "[[broker.remote_clusters]]\nname = 'local'\ncoordinators = ['http://a:1']",
+                "broker.remote_clusters",
+            ),
+            ("[[broker.remote_clusters]]\nname = 'west'\ncoordinators = []", "broker.remote_clusters"),
+        ] {
+            let error = BrokerSettings::load(toml, NONE).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("`{key}` = ")), "{error}");
+        }
         let error = CoordinatorSettings::load("[coordinator]\nactive_lease_renew = '9s'", NONE).unwrap_err();
         assert!(error.to_string().contains("active_lease_renew"), "{error}");
     }
