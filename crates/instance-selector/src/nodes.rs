@@ -1,90 +1,110 @@
-//! The nodes of a cluster, as selectors see them.
+//! Who of a cluster is a member, enabled, excluded and routable.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
-use pointsman_ids::{NodeId, NodeName, feed::NodeEntry};
+use pointsman_ids::{GroupNumber, NodeName};
 
-/// A place in [`Nodes`]. Places ascend by node name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeIndex(pub u32);
+use crate::{NodeIndex, NodeSet, NodeTable};
 
-impl NodeIndex {
-    pub(crate) fn at(index: usize) -> Self {
-        Self(u32::try_from(index).unwrap_or(u32::MAX))
-    }
-
-    fn usize(self) -> usize {
-        self.0 as usize
-    }
+/// What the cluster says of a member, as far as choice is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Membership {
+    /// The cluster lets queries go to it.
+    pub enabled: bool,
+    /// Its resource group; [`GroupNumber::NONE`] if it is in none.
+    pub pool: GroupNumber,
 }
 
-/// The members of a cluster by name, who of them is enabled and who is routable.
+/// The nodes of a cluster at one moment, by place. Immutable: an exclusion makes new ones, which costs as much as there
+/// are nodes and touches no segment.
 #[derive(Clone, Debug)]
 pub struct Nodes {
-    table: Arc<Table>,
+    table: NodeTable,
+    members: Arc<Members>,
+    unhealthy: NodeSet,
     routable: NodeSet,
 }
 
 #[derive(Debug)]
-struct Table {
-    entries: Vec<NodeEntry>,
-    by_id: BTreeMap<NodeId, NodeIndex>,
+struct Members {
+    all: NodeSet,
     enabled: NodeSet,
+    /// By place; none for those who are not enabled.
+    pools: Arc<[GroupNumber]>,
 }
 
 impl Nodes {
-    /// The nodes of a snapshot; `excluded` tells whom the failure detector has taken out.
-    pub fn new(entries: &[NodeEntry], excluded: impl Fn(&NodeName) -> bool) -> Self {
-        let mut entries = entries.to_vec();
-        entries.sort_by(|a, b| a.name.cmp(&b.name));
-        let by_id = entries.iter().enumerate().map(|(at, entry)| (entry.id, NodeIndex::at(at))).collect();
-        let enabled = NodeSet::of(entries.len(), |at| entries[at].enabled);
-        let table = Arc::new(Table { entries, by_id, enabled });
-        let routable = NodeSet::empty(0);
-        Self { table, routable }.with_excluded(excluded)
+    /// The members at their places in `table`; of one that is named twice the last word counts. `is_unhealthy` tells
+    /// whom the failure detector has taken out, and is asked for every name of the table.
+    pub fn new(
+        table: NodeTable,
+        members: impl IntoIterator<Item = (NodeIndex, Membership)>,
+        is_unhealthy: impl Fn(&NodeName) -> bool,
+    ) -> Self {
+        let (mut all, mut enabled) = (NodeSet::new(), NodeSet::new());
+        let mut pools = vec![GroupNumber::NONE; table.len()];
+        for (node, membership) in members {
+            all.insert(node);
+            let pool = if membership.enabled { membership.pool } else { GroupNumber::NONE };
+            if membership.enabled {
+                enabled.insert(node)
+            } else {
+                enabled.remove(node)
+            }
+            if let Some(place) = pools.get_mut(node.usize()) {
+                *place = pool;
+            }
+        }
+        let members = Arc::new(Members { all, enabled, pools: pools.into() });
+        Self::excluding(table, members, is_unhealthy)
     }
 
-    /// The same nodes with other exclusions. Costs as much as there are nodes.
+    /// The same members with another verdict of the failure detector.
     #[must_use]
-    pub fn with_excluded(&self, excluded: impl Fn(&NodeName) -> bool) -> Self {
-        let entries = &self.table.entries;
-        let routable = NodeSet::of(entries.len(), |at| entries[at].enabled && !excluded(&entries[at].name));
-        Self { table: self.table.clone(), routable }
+    pub fn with_unhealthy(&self, is_unhealthy: impl Fn(&NodeName) -> bool) -> Self {
+        Self::excluding(self.table.clone(), self.members.clone(), is_unhealthy)
     }
 
-    /// Number of members.
+    fn excluding(table: NodeTable, members: Arc<Members>, is_unhealthy: impl Fn(&NodeName) -> bool) -> Self {
+        let ill = table.iter().filter(|(_, name)| is_unhealthy(name));
+        let unhealthy: NodeSet = ill.map(|(node, _)| node).collect();
+        let routable = members.enabled.without(&unhealthy);
+        Self { table, members, unhealthy, routable }
+    }
+
+    /// The names by place.
+    pub fn table(&self) -> &NodeTable {
+        &self.table
+    }
+
+    /// The name at a place; `None`: the table was younger than the place.
+    pub fn name(&self, node: NodeIndex) -> Option<&NodeName> {
+        self.table.name(node)
+    }
+
+    /// Number of places, members or not.
     pub fn len(&self) -> usize {
-        self.table.entries.len()
+        self.table.len()
     }
 
-    /// Whether there is no member.
+    /// Whether there is no place.
     pub fn is_empty(&self) -> bool {
-        self.table.entries.is_empty()
+        self.table.is_empty()
     }
 
-    /// What the feed says of a node. The index must come from these nodes or from states that were built with them.
-    pub fn entry(&self, node: NodeIndex) -> &NodeEntry {
-        &self.table.entries[node.usize()]
-    }
-
-    /// Members by name.
-    pub fn iter(&self) -> impl Iterator<Item = (NodeIndex, &NodeEntry)> {
-        self.table.entries.iter().enumerate().map(|(at, entry)| (NodeIndex::at(at), entry))
-    }
-
-    /// The place of a node id.
-    pub fn by_id(&self, id: NodeId) -> Option<NodeIndex> {
-        self.table.by_id.get(&id).copied()
-    }
-
-    /// The place of a name.
-    pub fn by_name(&self, name: &NodeName) -> Option<NodeIndex> {
-        self.table.entries.binary_search_by(|entry| entry.name.cmp(name)).ok().map(NodeIndex::at)
+    /// Whether the node is a member of the cluster.
+    pub fn is_member(&self, node: NodeIndex) -> bool {
+        self.members.all.contains(node)
     }
 
     /// Whether the cluster lets queries go to the node.
     pub fn is_enabled(&self, node: NodeIndex) -> bool {
-        self.table.enabled.contains(node)
+        self.members.enabled.contains(node)
+    }
+
+    /// Whether the failure detector has taken the node out, member or not.
+    pub fn is_unhealthy(&self, node: NodeIndex) -> bool {
+        self.unhealthy.contains(node)
     }
 
     /// Whether the node is enabled and not excluded.
@@ -92,55 +112,32 @@ impl Nodes {
         self.routable.contains(node)
     }
 
-    /// Enabled nodes that are not excluded.
+    /// The members.
+    pub fn members(&self) -> &NodeSet {
+        &self.members.all
+    }
+
+    /// Enabled members.
+    pub fn enabled(&self) -> &NodeSet {
+        &self.members.enabled
+    }
+
+    /// Enabled members that are not excluded.
     pub fn routable(&self) -> &NodeSet {
         &self.routable
     }
 
-    /// Whether states that were built with `other` can be used with these: the same processes at the same places.
-    pub fn same_places(&self, other: &Self) -> bool {
-        let ids = |nodes: &Self| nodes.table.entries.iter().map(|entry| entry.id).collect::<Vec<_>>();
-        Arc::ptr_eq(&self.table, &other.table) || ids(self) == ids(other)
-    }
-}
-
-/// A set of nodes: one bit for each.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodeSet {
-    words: Vec<u64>,
-}
-
-impl NodeSet {
-    /// A set for `nodes` nodes, without any.
-    pub fn empty(nodes: usize) -> Self {
-        Self { words: vec![0; nodes.div_ceil(64)] }
+    /// Nodes that the failure detector has taken out.
+    pub fn unhealthy(&self) -> &NodeSet {
+        &self.unhealthy
     }
 
-    fn of(nodes: usize, member: impl Fn(usize) -> bool) -> Self {
-        let mut set = Self::empty(nodes);
-        (0..nodes).filter(|at| member(*at)).for_each(|at| set.insert(NodeIndex::at(at)));
-        set
+    /// The pool of an enabled node; [`GroupNumber::NONE`] for others.
+    pub fn pool(&self, node: NodeIndex) -> GroupNumber {
+        self.members.pools.get(node.usize()).copied().unwrap_or(GroupNumber::NONE)
     }
 
-    /// Adds a node that the set has room for.
-    pub fn insert(&mut self, node: NodeIndex) {
-        if let Some(word) = self.words.get_mut(node.usize() / 64) {
-            *word |= 1 << (node.0 % 64);
-        }
-    }
-
-    /// Whether the node is in the set.
-    pub fn contains(&self, node: NodeIndex) -> bool {
-        self.words.get(node.usize() / 64).is_some_and(|word| word >> (node.0 % 64) & 1 == 1)
-    }
-
-    /// Whether nobody is in the set.
-    pub fn is_empty(&self) -> bool {
-        self.words.iter().all(|word| *word == 0)
-    }
-
-    /// The members, ascending.
-    pub fn iter(&self) -> impl Iterator<Item = NodeIndex> + '_ {
-        (0..self.words.len() * 64).map(NodeIndex::at).filter(|node| self.contains(*node))
+    pub(crate) fn pools(&self) -> &Arc<[GroupNumber]> {
+        &self.members.pools
     }
 }

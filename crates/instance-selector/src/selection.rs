@@ -1,57 +1,71 @@
 //! The outcome of a selection.
 
-use pointsman_ids::UnavailableCause;
+use pointsman_ids::{GroupNumber, UnavailableCause};
 
-use crate::NodeIndex;
+use crate::{FailOpenGate, NodeIndex};
 
-/// Who answers for what. Every requested segment is in exactly one part, or unavailable, or unknown.
+/// Who answers for what. Every requested segment is in exactly one of: a part, its optional segments,
+/// [`optional_skipped`](Self::optional_skipped), [`new`](Self::new), [`unknown`](Self::unknown),
+/// [`unavailable`](Self::unavailable), [`dropped`](Self::dropped). Lists keep the order of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Chosen segments, by node and then in the order of the request.
-    segments: Vec<u32>,
-    /// The nodes, ascending, with the end of their segments in `segments`.
-    ends: Vec<(NodeIndex, u32)>,
-    /// Segments that nobody can answer for, in the order of the request.
+    pub(crate) ends: Vec<PartEnd>,
+    /// Served segments, part by part.
+    pub(crate) segments: Vec<u32>,
+    /// Optional segments that are sent, part by part.
+    pub(crate) optional: Vec<u32>,
+    /// Optional segments whose node serves nothing in this request: nobody is contacted for them alone.
+    pub optional_skipped: Vec<u32>,
+    /// New segments that nobody routable should serve: they are nowhere yet, and nothing is missing without them.
+    pub new: Vec<u32>,
+    /// Segments that the states do not know: catalog and routing are two snapshots, and one may lag.
+    pub unknown: Vec<u32>,
+    /// Segments that nobody can answer for, and why.
     pub unavailable: Vec<(u32, UnavailableCause)>,
-    /// How many requested segments the states do not know: catalog and routing are two snapshots, and one may lag.
-    pub unknown: u32,
+    /// Segments whose usable candidates all stand outside every replica group.
+    pub dropped: Vec<u32>,
+    /// Served segments that were picked by fail-open.
+    pub fail_open: Vec<u32>,
+    /// Whether some unavailable segment had fail-open candidates, whatever became of it.
+    pub fail_open_eligible: bool,
+    /// How far fail-open came.
+    pub fail_open_gate: FailOpenGate,
+    /// Number of picks by pool of the candidate, ascending; optional ones, sent or not, and fail-open picks included.
+    /// None with `multi_stage_replica_group`.
+    pub pools: Vec<(GroupNumber, u64)>,
+}
+
+/// Where the segments of a part end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PartEnd {
+    pub(crate) node: NodeIndex,
+    pub(crate) segments: u32,
+    pub(crate) optional: u32,
+}
+
+/// A node with what it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part<'a> {
+    /// The node.
+    pub node: NodeIndex,
+    /// Segments that it answers for, in the order of the request; at least one.
+    pub segments: &'a [u32],
+    /// Segments that it may skip: it should serve them and has not loaded them yet.
+    pub optional: &'a [u32],
 }
 
 impl Selection {
-    /// Groups picks by node.
-    pub(crate) fn group(
-        picks: &[(u32, NodeIndex)],
-        nodes: usize,
-        unavailable: Vec<(u32, UnavailableCause)>,
-        unknown: u32,
-    ) -> Self {
-        let mut next = vec![0u32; nodes + 1];
-        for (_, node) in picks {
-            next[node.0 as usize + 1] += 1;
-        }
-        for at in 1..next.len() {
-            next[at] += next[at - 1];
-        }
-        let ends = (0..nodes)
-            .filter(|at| next[*at] < next[at + 1])
-            .map(|at| (NodeIndex::at(at), next[at + 1]))
-            .collect();
-        let mut segments = vec![0; picks.len()];
-        for (segment, node) in picks {
-            let place = &mut next[node.0 as usize];
-            segments[*place as usize] = *segment;
-            *place += 1;
-        }
-        Self { segments, ends, unavailable, unknown }
-    }
-
-    /// The nodes, ascending, each with its segments in the order of the request. No part is empty.
-    pub fn parts(&self) -> impl Iterator<Item = (NodeIndex, &[u32])> {
-        let mut start = 0;
-        self.ends.iter().map(move |(node, end)| {
-            let part = &self.segments[start..*end as usize];
-            start = *end as usize;
-            (*node, part)
+    /// The nodes that are asked, by place, ascending.
+    pub fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+        let (mut segments, mut optional) = (0, 0);
+        self.ends.iter().map(move |end| {
+            let part = Part {
+                node: end.node,
+                segments: &self.segments[segments..end.segments as usize],
+                optional: &self.optional[optional..end.optional as usize],
+            };
+            (segments, optional) = (end.segments as usize, end.optional as usize);
+            part
         })
     }
 
@@ -60,8 +74,8 @@ impl Selection {
         self.segments.len()
     }
 
-    /// Whether nobody has to be asked.
+    /// Whether nobody is asked.
     pub fn is_empty(&self) -> bool {
-        self.segments.is_empty()
+        self.ends.is_empty()
     }
 }

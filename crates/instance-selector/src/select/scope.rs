@@ -1,0 +1,74 @@
+//! Who may be chosen at all in one request.
+
+use crate::{Candidate, NodeIndex, NodeSet, Nodes, Request, States, segment::SegmentState};
+
+/// The states, nodes and request of one selection, and who of the nodes is usable in it.
+pub(crate) struct Scope<'a> {
+    pub(crate) states: &'a States,
+    pub(crate) nodes: &'a Nodes,
+    pub(crate) request: &'a Request<'a>,
+    /// Routable, and not failed in this query.
+    usable: NodeSet,
+    /// Every candidate of the states is usable.
+    everybody: bool,
+}
+
+impl<'a> Scope<'a> {
+    pub(crate) fn new(states: &'a States, nodes: &'a Nodes, request: &'a Request<'a>) -> Self {
+        let usable = nodes.routable().without(request.without);
+        let everybody =
+            request.group.is_none() && states.groups.are_whole() && states.listed_nodes.is_subset(&usable);
+        Self { states, nodes, request, usable, everybody }
+    }
+
+    /// The usable candidates of a segment, in order.
+    #[inline]
+    pub(crate) fn usable<'s>(
+        &self,
+        state: &'s SegmentState,
+        scratch: &'s mut Vec<Candidate>,
+    ) -> &'s [Candidate] {
+        if self.everybody {
+            return state.candidates();
+        }
+        scratch.clear();
+        let out = self.out(state);
+        scratch.extend(state.candidates().iter().filter(|candidate| {
+            self.usable.contains(candidate.node())
+                && self.is_in(candidate)
+                && !out.contains(&candidate.node())
+        }));
+        scratch
+    }
+
+    /// The candidates of a segment inside the request's resource group that are not out for their assignment group.
+    pub(crate) fn candidates(&self, state: &'a SegmentState) -> impl Iterator<Item = Candidate> + Clone {
+        let out = self.out(state);
+        let kept = move |candidate: &Candidate| !out.contains(&candidate.node());
+        state.candidates().iter().copied().filter(move |candidate| self.is_in(candidate) && kept(candidate))
+    }
+
+    /// The candidates that fail-open may try, as far as the states and the membership tell: those that are enabled.
+    pub(crate) fn fail_open_candidates(
+        &self,
+        state: &'a SegmentState,
+    ) -> impl Iterator<Item = Candidate> + Clone {
+        let may = |node| self.nodes.is_enabled(node) && !self.request.without.contains(node);
+        self.candidates(state).filter(move |candidate| may(candidate.node()))
+    }
+
+    /// Whether a candidate belongs to the request's resource group.
+    pub(crate) fn is_in(&self, candidate: &Candidate) -> bool {
+        self.request.group.is_none_or(|group| group == candidate.group())
+    }
+
+    /// The nodes that are out for the assignment group of a segment.
+    pub(crate) fn out(&self, state: &SegmentState) -> &'a [NodeIndex] {
+        if self.states.groups.are_whole() { &[] } else { self.states.groups.out(state.group()) }
+    }
+
+    /// The state at a position.
+    pub(crate) fn state(&self, segment: u32) -> Option<&'a SegmentState> {
+        self.states.segments.get(segment as usize).filter(|state| state.exists())
+    }
+}
