@@ -1,5 +1,6 @@
 //! Segment states and selectors: which node answers for which segment.
 
+mod adaptive;
 mod candidate;
 mod change;
 mod groups;
@@ -16,8 +17,10 @@ mod selection;
 mod settings;
 mod sighting;
 mod states;
+mod statistics;
 mod table;
 
+pub use adaptive::{AdaptiveKind, AdaptiveSettings, Measured};
 pub use candidate::Candidate;
 pub use health::Health;
 pub use input::{CopyInput, Edit, SegmentInput};
@@ -29,4 +32,5 @@ pub use select::{FailOpenGate, Rule, select};
 pub use selection::{Part, Selection};
 pub use settings::StatesSettings;
 pub use states::{Segment, States};
+pub use statistics::{Ended, InFlight, NodeStatistics, decay};
 pub use table::{NodeIndex, NodeTable};
