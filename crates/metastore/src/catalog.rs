@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use pointsman_ids::{
     CollectionId, CollectionName, Epoch, Error as Refusal, ErrorCode, SegmentId,
-    catalog::{Collection, NewSegment, Segment},
+    catalog::{Collection, CollectionOptions, NewSegment, Segment},
 };
 use sqlx::FromRow;
 
@@ -87,6 +87,21 @@ impl CatalogStore for Store {
             options: new.options,
             created_at: new.created_at,
         })
+    }
+
+    async fn set_options(
+        &self,
+        epoch: Epoch,
+        collection: CollectionId,
+        options: &CollectionOptions,
+    ) -> Result<()> {
+        let (id, options) = (int("the collection's id", collection.0)?, stored::options(options)?);
+        let mut session = self.writing(epoch).await?;
+        let sql = "UPDATE collections SET options = $2 WHERE id = $1";
+        if session.execute(sql, &[id.into(), options.as_str().into()]).await? == 0 {
+            return Err(session.refuse(not_found(collection)).await);
+        }
+        session.commit().await
     }
 
     async fn drop_collection(&self, epoch: Epoch, collection: CollectionId) -> Result<()> {

@@ -1,5 +1,5 @@
-//! What must survive a crash of everything: catalog, resource groups, nodes, loads, current targets, and the lease of
-//! the active coordinator.
+//! What must survive a crash of everything: catalog, resource groups, nodes, loads, current targets, the cluster's
+//! configuration, and the lease of the active coordinator.
 //!
 //! One trait per aggregate, and [`Metastore`] for all of them. Two databases stand behind one URL: [`open`] takes
 //! `postgres://...` and `sqlite:path`. Both run the same statements; what differs between them is in one place
@@ -34,6 +34,7 @@
 //! ```
 
 mod catalog;
+mod config;
 mod dialect;
 mod error;
 mod groups;
@@ -52,6 +53,6 @@ mod traits;
 pub use error::{Error, Result};
 pub use open::{OpenOptions, open};
 pub use traits::{
-    CatalogStore, GroupStore, Lease, LeaseOutcome, LeaseStore, LoadStore, Metastore, NewCollection, NewGroup,
-    NewReplica, NodeStore, PushOutcome, SharedMetastore,
+    CatalogStore, ConfigStore, GroupStore, Lease, LeaseOutcome, LeaseStore, LoadStore, Metastore,
+    NewCollection, NewGroup, NewReplica, NodeStore, PushOutcome, SharedMetastore,
 };

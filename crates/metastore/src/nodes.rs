@@ -1,7 +1,7 @@
 //! Nodes by name.
 
 use async_trait::async_trait;
-use pointsman_ids::{Epoch, Incarnation, NodeId, NodeName};
+use pointsman_ids::{Epoch, Error as Refusal, ErrorCode, Incarnation, NodeId, NodeName};
 use pointsman_query_coord::NodeRecord;
 use sqlx::FromRow;
 
@@ -75,5 +75,25 @@ impl NodeStore for Store {
         session.commit().await?;
         let switched_on = known.is_none_or(|known| known.switched_on);
         Ok(NodeRecord { name: name.clone(), incarnation, id, switched_on })
+    }
+
+    async fn set_switch(&self, epoch: Epoch, nodes: &[NodeName], on: bool) -> Result<()> {
+        let mut session = self.writing(epoch).await?;
+        for node in nodes {
+            let sql = "UPDATE nodes SET switched_on = $2 WHERE name = $1";
+            if session.execute(sql, &[node.as_str().into(), on.into()]).await? == 0 {
+                let text = format!("there is no node '{node}'");
+                return Err(session.refuse(Refusal::new(ErrorCode::NodeNotFound, text)).await);
+            }
+        }
+        session.commit().await
+    }
+
+    async fn remove_node(&self, epoch: Epoch, node: &NodeName) -> Result<()> {
+        let mut session = self.writing(epoch).await?;
+        for sql in ["DELETE FROM members WHERE node = $1", "DELETE FROM nodes WHERE name = $1"] {
+            session.execute(sql, &[node.as_str().into()]).await?;
+        }
+        session.commit().await
     }
 }

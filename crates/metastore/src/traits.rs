@@ -1,6 +1,6 @@
 //! The metastore by aggregate.
 
-use std::{fmt::Debug, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use pointsman_ids::{
@@ -12,9 +12,9 @@ use pointsman_query_coord::{LoadRecord, NodeRecord, Replica, ResourceGroup, Targ
 use crate::Result;
 
 /// Everything that a coordinator stores.
-pub trait Metastore: LeaseStore + CatalogStore + GroupStore + NodeStore + LoadStore {}
+pub trait Metastore: LeaseStore + CatalogStore + GroupStore + NodeStore + LoadStore + ConfigStore {}
 
-impl<T: LeaseStore + CatalogStore + GroupStore + NodeStore + LoadStore> Metastore for T {}
+impl<T: LeaseStore + CatalogStore + GroupStore + NodeStore + LoadStore + ConfigStore> Metastore for T {}
 
 /// A shared metastore.
 pub type SharedMetastore = Arc<dyn Metastore>;
@@ -100,6 +100,17 @@ pub trait CatalogStore: Send + Sync + Debug {
     /// `Refused(parameter_invalid)` when the name is taken.
     async fn create_collection(&self, epoch: Epoch, new: NewCollection) -> Result<Collection>;
 
+    /// Writes a collection's options whole.
+    ///
+    /// # Errors
+    /// `Refused(collection_not_found)`.
+    async fn set_options(
+        &self,
+        epoch: Epoch,
+        collection: CollectionId,
+        options: &CollectionOptions,
+    ) -> Result<()>;
+
     /// Drops a collection and marks its segments as dropped. Unknown: nothing.
     async fn drop_collection(&self, epoch: Epoch, collection: CollectionId) -> Result<()>;
 
@@ -170,6 +181,15 @@ pub trait NodeStore: Send + Sync + Debug {
         name: &NodeName,
         incarnation: Incarnation,
     ) -> Result<NodeRecord>;
+
+    /// Turns the operator's switch of nodes, all of them or none. One that stands so already: nothing.
+    ///
+    /// # Errors
+    /// `Refused(node_not_found)` naming a node that is not registered.
+    async fn set_switch(&self, epoch: Epoch, nodes: &[NodeName], on: bool) -> Result<()>;
+
+    /// Forgets a node: its record and its membership. Its number is never used again. Unknown: nothing.
+    async fn remove_node(&self, epoch: Epoch, node: &NodeName) -> Result<()>;
 }
 
 /// A replica that is to be created.
@@ -216,4 +236,23 @@ pub trait LoadStore: Send + Sync + Debug {
 
     /// Removes registration, replicas and current target of a collection. Not registered: nothing.
     async fn release_load(&self, epoch: Epoch, collection: CollectionId) -> Result<()>;
+}
+
+/// Settings of the cluster that take effect while it runs. Which keys there are, and what they take, is not known here.
+#[async_trait]
+pub trait ConfigStore: Send + Sync + Debug {
+    /// All keys that have a value.
+    async fn config(&self) -> Result<BTreeMap<String, String>>;
+
+    /// Gives a key a value, in the place of the one it has.
+    ///
+    /// # Errors
+    /// `Refused(parameter_invalid)` for a text that the databases cannot hold.
+    async fn set_config(&self, epoch: Epoch, key: &str, value: &str) -> Result<()>;
+
+    /// Takes a key's value away. It has none: nothing.
+    ///
+    /// # Errors
+    /// `Refused(parameter_invalid)` for a text that the databases cannot hold.
+    async fn unset_config(&self, epoch: Epoch, key: &str) -> Result<()>;
 }

@@ -23,6 +23,8 @@ pub struct Stores {
     pub groups: BTreeMap<GroupName, ResourceGroup>,
     /// Nodes that were ever registered.
     pub nodes: BTreeMap<NodeName, NodeRecord>,
+    /// The cluster's configuration: keys that have a value.
+    pub config: BTreeMap<String, String>,
     /// Registrations of loads.
     pub loads: BTreeMap<CollectionId, LoadRecord>,
     /// Replicas of all loads.

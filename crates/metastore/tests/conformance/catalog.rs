@@ -1,6 +1,9 @@
 //! Collections.
 
-use pointsman_ids::{CollectionId, Epoch, ErrorCode, Incarnation, TargetVersion};
+use pointsman_ids::{
+    CollectionId, Epoch, ErrorCode, Incarnation, TargetVersion,
+    catalog::{Collection, CollectionOptions, RoutingOptions, SelectorKind},
+};
 use pointsman_metastore::{NewCollection, NewReplica};
 use pointsman_query_coord::{LoadRecord, LoadStatus, Target};
 
@@ -46,6 +49,33 @@ pub(crate) async fn a_collection_needs_a_column(fixture: Fixture) {
     refused(ErrorCode::ParameterInvalid, metastore.create_collection(epoch, new).await);
 }
 
+pub(crate) async fn options_are_written_whole(fixture: Fixture) {
+    let (metastore, epoch) = fixture.active().await;
+    let other = collection(&metastore, epoch, "other").await;
+    let made = collection(&metastore, epoch, "orders").await;
+    let options = CollectionOptions {
+        routing: RoutingOptions { fail_closed: true, fixed_replica: true, ..RoutingOptions::default() },
+        ..CollectionOptions::default()
+    };
+    metastore.set_options(epoch, made.id, &options).await.unwrap();
+    assert_eq!(metastore.collections().await.unwrap(), [Collection { options, ..made }, other]);
+    let outcome = metastore.set_options(epoch, CollectionId(77), &CollectionOptions::default()).await;
+    refused(ErrorCode::CollectionNotFound, outcome);
+}
+
+pub(crate) async fn options_of_an_older_version_have_the_defaults_of_what_is_new(fixture: Fixture) {
+    let (metastore, epoch) = fixture.active().await;
+    collection(&metastore, epoch, "orders").await;
+    fixture
+        .execute(
+            r#"UPDATE collections SET options = '{"shards":4,"selector":"replica_group","query_timeout":null}'"#,
+        )
+        .await;
+    let routing = RoutingOptions { selector: SelectorKind::ReplicaGroup, ..RoutingOptions::default() };
+    let options = CollectionOptions { shards: 4, routing, ..CollectionOptions::default() };
+    assert_eq!(metastore.collections().await.unwrap()[0].options, options);
+}
+
 pub(crate) async fn dropping_a_collection_drops_its_segments_and_frees_its_name(fixture: Fixture) {
     let (metastore, epoch) = fixture.active().await;
     let dropped = collection(&metastore, epoch, "orders").await.id;
@@ -89,6 +119,8 @@ pub(crate) async fn everything_survives_a_new_start(fixture: Fixture) {
     let replicas = metastore.register_load(epoch, load.clone(), vec![new_replica]).await.unwrap();
     let target = Target { collection: made.id, version: TargetVersion(NOW), segments: vec![pushed[0].id] };
     metastore.promote(epoch, &target).await.unwrap();
+    metastore.set_config(epoch, "broker.fail_open.enabled", "true").await.unwrap();
+    let config = metastore.config().await.unwrap();
     let groups = metastore.groups().await.unwrap();
     drop(metastore);
 
@@ -100,5 +132,6 @@ pub(crate) async fn everything_survives_a_new_start(fixture: Fixture) {
     assert_eq!(metastore.loads().await.unwrap(), [load]);
     assert_eq!(metastore.replicas().await.unwrap(), replicas);
     assert_eq!(metastore.current_targets().await.unwrap(), [target]);
+    assert_eq!(metastore.config().await.unwrap(), config);
     assert_eq!(take(&metastore, "coordinator-1").await.epoch, Epoch(epoch.0 + 1));
 }

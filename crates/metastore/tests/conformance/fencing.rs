@@ -1,6 +1,8 @@
 //! A coordinator whose lease is over writes nothing.
 
-use pointsman_ids::{CollectionId, Epoch, Incarnation, ReplicaId, SegmentId, TargetVersion};
+use pointsman_ids::{
+    CollectionId, Epoch, Incarnation, ReplicaId, SegmentId, TargetVersion, catalog::CollectionOptions,
+};
 use pointsman_metastore::{Error, NewGroup, NewReplica, Result, SharedMetastore};
 use pointsman_query_coord::{LoadRecord, LoadStatus, Replica, Target};
 
@@ -17,13 +19,14 @@ async fn everything(metastore: &SharedMetastore) -> String {
         live.extend(metastore.segments(collection.id).await.unwrap());
     }
     format!(
-        "{collections:?} {live:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        "{collections:?} {live:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
         metastore.dropped_segments().await.unwrap(),
         metastore.groups().await.unwrap(),
         metastore.nodes().await.unwrap(),
         metastore.loads().await.unwrap(),
         metastore.replicas().await.unwrap(),
         metastore.current_targets().await.unwrap(),
+        metastore.config().await.unwrap(),
     )
 }
 
@@ -62,12 +65,17 @@ async fn write_everything(
         ("create_group", metastore.create_group(epoch, group).await.map(drop)),
         ("set_member", metastore.set_member(epoch, &name("n1"), Some(&name("default"))).await),
         ("unset_member", metastore.set_member(epoch, &name("n2"), None).await),
+        ("set_switch", metastore.set_switch(epoch, &[name("n1")], false).await),
+        ("set_options", metastore.set_options(epoch, loaded, &CollectionOptions::default()).await),
+        ("set_config", metastore.set_config(epoch, "late", "true").await),
+        ("unset_config", metastore.unset_config(epoch, "early").await),
         ("register_node", metastore.register_node(epoch, &name("n1"), Incarnation(2)).await.map(drop)),
         ("register_load", metastore.register_load(epoch, load(other, 0), vec![new_replica]).await.map(drop)),
         ("update_load", metastore.update_load(epoch, &load(loaded, 50)).await),
         ("update_replicas", metastore.update_replicas(epoch, &[changed]).await),
         ("promote", metastore.promote(epoch, &target).await),
         ("release_load", metastore.release_load(epoch, loaded).await),
+        ("remove_node", metastore.remove_node(epoch, &name("n1")).await),
         ("drop_collection", metastore.drop_collection(epoch, loaded).await),
     ]
 }
@@ -80,6 +88,7 @@ pub(crate) async fn an_old_epoch_writes_nothing(fixture: Fixture) {
     metastore.drop_segments(old, &[pushed[0].id]).await.unwrap();
     metastore.register_node(old, &name("n1"), Incarnation(1)).await.unwrap();
     metastore.set_member(old, &name("n2"), Some(&name("default"))).await.unwrap();
+    metastore.set_config(old, "early", "true").await.unwrap();
     let new_replica = NewReplica { group: name("default"), nodes: nodes(&["n1"]) };
     let replica = metastore.register_load(old, load(loaded, 0), vec![new_replica]).await.unwrap().remove(0);
     assert_ne!(replica.id, ReplicaId(0));

@@ -6,6 +6,7 @@
 
 mod catalog;
 mod concurrency;
+mod config;
 mod crash;
 mod fencing;
 #[path = "../fixture/mod.rs"]
@@ -54,6 +55,8 @@ conformance! {
         collections_come_by_name
         a_collection_name_is_taken_once
         a_collection_needs_a_column
+        options_are_written_whole
+        options_of_an_older_version_have_the_defaults_of_what_is_new
         dropping_a_collection_drops_its_segments_and_frees_its_name
         collection_ids_are_never_used_again
         everything_survives_a_new_start;
@@ -83,7 +86,14 @@ conformance! {
         the_same_incarnation_keeps_its_number
         a_newer_incarnation_gets_a_new_number
         an_older_incarnation_is_refused
-        nodes_come_by_name;
+        nodes_come_by_name
+        the_switch_stays_as_the_operator_turned_it
+        the_switch_of_all_is_turned_or_of_none
+        a_removed_node_is_forgotten_and_its_number_never_used_again;
+    config:
+        a_new_cluster_has_no_configuration
+        a_value_stays_until_it_is_replaced_or_taken_away
+        a_text_that_a_database_cannot_hold_is_refused;
     loads:
         a_load_reads_back_whole
         a_load_is_registered_once

@@ -17,6 +17,7 @@ macro_rules! on_both {
 
 on_both! {
     the_schema_is_applied_once
+    an_older_schema_is_brought_up_to_date
     a_newer_schema_is_refused
     an_altered_schema_is_refused
     a_half_applied_schema_is_refused
@@ -42,7 +43,18 @@ async fn the_schema_is_applied_once(fixture: Fixture) {
     let node = metastore.register_node(epoch, &"n1".parse().unwrap(), 1.into()).await.unwrap();
     let again = fixture.open().await;
     assert_eq!(again.nodes().await.unwrap(), [node]);
-    fixture.execute("INSERT INTO _sqlx_migrations SELECT * FROM _sqlx_migrations WHERE version > 1").await;
+}
+
+/// Takes the database back to what the first version of the program left.
+async fn an_older_schema_is_brought_up_to_date(fixture: Fixture) {
+    let (metastore, epoch) = fixture.active().await;
+    let node = metastore.register_node(epoch, &"n1".parse().unwrap(), 1.into()).await.unwrap();
+    drop(metastore);
+    fixture.execute("DROP TABLE cluster_config; DELETE FROM _sqlx_migrations WHERE version > 1").await;
+    let metastore = fixture.open().await;
+    assert_eq!(metastore.nodes().await.unwrap(), [node]);
+    metastore.set_config(epoch, "a", "b").await.unwrap();
+    assert_eq!(metastore.config().await.unwrap().len(), 1);
 }
 
 async fn a_newer_schema_is_refused(fixture: Fixture) {
@@ -55,7 +67,7 @@ async fn a_newer_schema_is_refused(fixture: Fixture) {
         .await;
     let text = refused(&fixture).await;
     assert!(
-        text.contains("has version 9000, and this program knows versions up to 1: use a newer program"),
+        text.contains("has version 9000, and this program knows versions up to 2: use a newer program"),
         "{text}"
     );
 }

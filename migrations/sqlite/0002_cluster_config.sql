@@ -1,0 +1,5 @@
+-- Settings of the cluster that take effect while it runs. A key without a row leaves every program its own setting.
+CREATE TABLE cluster_config (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT;
