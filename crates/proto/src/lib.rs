@@ -16,7 +16,9 @@
 mod convert;
 mod status;
 
-pub use convert::{column_from_proto, column_to_proto, segment_from_proto, segment_to_proto};
+pub use convert::{
+    collection_digest, column_from_proto, column_to_proto, segment_from_proto, segment_to_proto,
+};
 pub use status::{error, error_from_proto, error_to_proto, status};
 
 /// Serialized `FileDescriptorSet` of the whole contract.

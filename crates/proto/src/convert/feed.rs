@@ -5,17 +5,15 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use pointsman_ids::{
     CollectionId, Error, FeedVersion, GroupNumber, Incarnation, NodeId, ReplicaId, SegmentId,
     feed::{
-        CollectionEntry, CopyEntry, CopyState, GroupEntry, LeaderEntry, LoadState, NodeEntry, ReplicaEntry,
-        SegmentEntry, Snapshot,
+        CollectionEntry, GroupEntry, LeaderEntry, LoadState, NodeEntry, ReplicaEntry, SegmentEntry, Snapshot,
     },
 };
 
 use super::{
-    catalog::{
-        column_from_proto, column_to_proto, millis, routing_from_proto, routing_to_proto,
-        statistics_from_proto, statistics_to_proto,
-    },
+    catalog::{column_from_proto, column_to_proto, statistics_from_proto, statistics_to_proto},
+    copies::CopyLists,
     invalid,
+    options::{millis, routing_from_proto, routing_to_proto},
 };
 use crate::{broker::v1 as pb, common::v1 as common};
 
@@ -60,7 +58,7 @@ impl TryFrom<pb::Snapshot> for Snapshot {
     }
 }
 
-fn node_to_proto(node: &NodeEntry) -> pb::Node {
+pub(super) fn node_to_proto(node: &NodeEntry) -> pb::Node {
     pb::Node {
         name: node.name.to_string(),
         id: node.id.0,
@@ -73,7 +71,7 @@ fn node_to_proto(node: &NodeEntry) -> pb::Node {
     }
 }
 
-fn node_from_proto(node: pb::Node) -> Result<NodeEntry, Error> {
+pub(super) fn node_from_proto(node: pb::Node) -> Result<NodeEntry, Error> {
     Ok(NodeEntry {
         name: node.name.parse()?,
         id: NodeId(node.id),
@@ -86,15 +84,15 @@ fn node_from_proto(node: pb::Node) -> Result<NodeEntry, Error> {
     })
 }
 
-fn group_to_proto(group: &GroupEntry) -> pb::ResourceGroup {
+pub(super) fn group_to_proto(group: &GroupEntry) -> pb::ResourceGroup {
     pb::ResourceGroup { number: group.number.0, name: group.name.to_string() }
 }
 
-fn group_from_proto(group: pb::ResourceGroup) -> Result<GroupEntry, Error> {
+pub(super) fn group_from_proto(group: pb::ResourceGroup) -> Result<GroupEntry, Error> {
     Ok(GroupEntry { number: GroupNumber(group.number), name: group.name.parse()? })
 }
 
-fn collection_to_proto(entry: &CollectionEntry) -> pb::Collection {
+pub(super) fn collection_to_proto(entry: &CollectionEntry) -> pb::Collection {
     let (load_state, load_percent) = match entry.load {
         LoadState::NotLoaded => (pb::LoadState::NotLoaded, 0),
         LoadState::Loading { percent } => (pb::LoadState::Loading, percent.into()),
@@ -122,7 +120,7 @@ fn collection_to_proto(entry: &CollectionEntry) -> pb::Collection {
     }
 }
 
-fn collection_from_proto(entry: pb::Collection) -> Result<CollectionEntry, Error> {
+pub(super) fn collection_from_proto(entry: pb::Collection) -> Result<CollectionEntry, Error> {
     let load = match entry.load_state() {
         pb::LoadState::Unspecified | pb::LoadState::NotLoaded => LoadState::NotLoaded,
         pb::LoadState::Loading => {
@@ -157,14 +155,8 @@ fn collection_from_proto(entry: pb::Collection) -> Result<CollectionEntry, Error
 
 /// Every index points somewhere, and what should be in order is.
 fn check(entry: &CollectionEntry) -> Result<(), Error> {
-    let points = |index: u32, len: usize| usize::try_from(index).is_ok_and(|index| index < len);
-    for segment in &entry.segments {
-        let sound = points(segment.partition, entry.partitions.len())
-            && points(segment.shard, entry.shards.len())
-            && segment.copies.iter().all(|copy| points(copy.replica, entry.replicas.len()));
-        if !sound {
-            return Err(invalid(format!("segment '{}' points at something that is not there", segment.name)));
-        }
+    if let Some(segment) = entry.segments.iter().find(|segment| !entry.has_places_of(segment)) {
+        return Err(invalid(format!("segment '{}' points at something that is not there", segment.name)));
     }
     if !entry.segments.iter().is_sorted_by(|a, b| a.name < b.name) {
         return Err(invalid("segments are out of order"));
@@ -176,14 +168,12 @@ fn check(entry: &CollectionEntry) -> Result<(), Error> {
     }
 }
 
-fn names<T: TryFrom<String, Error = Error>>(texts: Vec<String>) -> Result<Vec<T>, Error> {
+pub(super) fn names<T: TryFrom<String, Error = Error>>(texts: Vec<String>) -> Result<Vec<T>, Error> {
     texts.into_iter().map(T::try_from).collect()
 }
 
-fn segment_to_proto(segment: &SegmentEntry) -> pb::Segment {
-    let states = |state: fn(&CopyEntry) -> Option<CopyState>| {
-        segment.copies.iter().map(|copy| copy_state_to_proto(state(copy)).into()).collect()
-    };
+pub(super) fn segment_to_proto(segment: &SegmentEntry) -> pb::Segment {
+    let copies = CopyLists::from(&*segment.copies);
     pb::Segment {
         id: segment.id.0,
         name: segment.name.to_string(),
@@ -194,29 +184,21 @@ fn segment_to_proto(segment: &SegmentEntry) -> pb::Segment {
         created_at_ns: segment.created_at,
         before_promotion: !segment.promoted,
         statistics: statistics_to_proto(&segment.statistics),
-        copy_nodes: segment.copies.iter().map(|copy| copy.node.0).collect(),
-        copy_replicas: segment.copies.iter().map(|copy| copy.replica).collect(),
-        copy_assigned: states(|copy| copy.assigned),
-        copy_observed: states(|copy| copy.observed),
+        copy_nodes: copies.nodes,
+        copy_replicas: copies.replicas,
+        copy_assigned: copies.assigned,
+        copy_observed: copies.observed,
     }
 }
 
-fn segment_from_proto(segment: pb::Segment) -> Result<SegmentEntry, Error> {
-    let copies = segment.copy_nodes.len();
-    let parallel = [segment.copy_replicas.len(), segment.copy_assigned.len(), segment.copy_observed.len()];
-    if parallel.iter().any(|len| *len != copies) {
-        return Err(invalid(format!("the lists of copies of segment '{}' differ in length", segment.name)));
-    }
-    let assigned: Vec<_> = segment.copy_assigned().map(copy_state_from_proto).collect();
-    let observed: Vec<_> = segment.copy_observed().map(copy_state_from_proto).collect();
-    let copies = (0..copies)
-        .map(|at| CopyEntry {
-            node: NodeId(segment.copy_nodes[at]),
-            replica: segment.copy_replicas[at],
-            assigned: assigned[at],
-            observed: observed[at],
-        })
-        .collect();
+pub(super) fn segment_from_proto(segment: pb::Segment) -> Result<SegmentEntry, Error> {
+    let copies = CopyLists {
+        nodes: segment.copy_nodes,
+        replicas: segment.copy_replicas,
+        assigned: segment.copy_assigned,
+        observed: segment.copy_observed,
+    };
+    let copies = copies.read(&segment.name)?;
     Ok(SegmentEntry {
         id: SegmentId(segment.id),
         name: segment.name.parse()?,
@@ -231,27 +213,7 @@ fn segment_from_proto(segment: pb::Segment) -> Result<SegmentEntry, Error> {
     })
 }
 
-fn copy_state_to_proto(state: Option<CopyState>) -> pb::CopyState {
-    match state {
-        None => pb::CopyState::Unspecified,
-        Some(CopyState::Online) => pb::CopyState::Online,
-        Some(CopyState::Consuming) => pb::CopyState::Consuming,
-        Some(CopyState::Offline) => pb::CopyState::Offline,
-        Some(CopyState::Error) => pb::CopyState::Error,
-    }
-}
-
-fn copy_state_from_proto(state: pb::CopyState) -> Option<CopyState> {
-    match state {
-        pb::CopyState::Unspecified => None,
-        pb::CopyState::Online => Some(CopyState::Online),
-        pb::CopyState::Consuming => Some(CopyState::Consuming),
-        pb::CopyState::Offline => Some(CopyState::Offline),
-        pb::CopyState::Error => Some(CopyState::Error),
-    }
-}
-
-fn leaders_to_proto(leaders: &[LeaderEntry]) -> pb::ShardLeaders {
+pub(super) fn leaders_to_proto(leaders: &[LeaderEntry]) -> pb::ShardLeaders {
     let convert = |leader: &LeaderEntry| pb::Leader {
         node: leader.node.0,
         serviceable: leader.serviceable,
@@ -260,96 +222,11 @@ fn leaders_to_proto(leaders: &[LeaderEntry]) -> pb::ShardLeaders {
     pb::ShardLeaders { leaders: leaders.iter().map(convert).collect() }
 }
 
-fn leaders_from_proto(leaders: pb::ShardLeaders) -> Vec<LeaderEntry> {
+pub(super) fn leaders_from_proto(leaders: pb::ShardLeaders) -> Vec<LeaderEntry> {
     let convert = |leader: pb::Leader| LeaderEntry {
         node: NodeId(leader.node),
         serviceable: leader.serviceable,
         group: GroupNumber(leader.group),
     };
     leaders.leaders.into_iter().map(convert).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use pointsman_ids::catalog::{Column, RoutingOptions};
-
-    fn snapshot() -> Snapshot {
-        let segment = |name: &str| {
-            Arc::new(SegmentEntry {
-                promoted: true,
-                id: SegmentId(7),
-                name: name.parse().unwrap(),
-                partition: 0,
-                shard: 0,
-                rows: 3,
-                bytes: 100,
-                created_at: 5,
-                statistics: Arc::default(),
-                copies: vec![CopyEntry {
-                    node: NodeId(1),
-                    replica: 0,
-                    assigned: Some(CopyState::Online),
-                    observed: None,
-                }],
-            })
-        };
-        let collection = CollectionEntry {
-            name: "t".parse().unwrap(),
-            id: CollectionId(1),
-            version: FeedVersion(4),
-            routing: RoutingOptions::default(),
-            query_timeout: Some(Duration::from_secs(3)),
-            clusters: vec![],
-            columns: vec![Column { name: "x".into(), data_type: "Int64".into(), nullable: true }],
-            partitions: vec!["default".parse().unwrap()],
-            shards: vec!["shard-0".parse().unwrap()],
-            load: LoadState::Serving,
-            finished_groups: vec![GroupNumber(1)],
-            replicas: vec![ReplicaEntry { id: ReplicaId(1), group: GroupNumber(1) }],
-            segments: [segment("a"), segment("b")].into_iter().collect(),
-            leaders: vec![vec![LeaderEntry { node: NodeId(1), serviceable: true, group: GroupNumber(1) }]],
-        };
-        Snapshot {
-            cluster: "local".parse().unwrap(),
-            version: FeedVersion(4),
-            nodes: vec![NodeEntry {
-                name: "n1".parse().unwrap(),
-                id: NodeId(1),
-                address: "http://127.0.0.1:1".into(),
-                incarnation: Incarnation(1),
-                switched_on: true,
-                enabled: true,
-                lost: false,
-                pool: GroupNumber(1),
-            }],
-            groups: vec![GroupEntry { number: GroupNumber(1), name: "east".parse().unwrap() }],
-            collections: vec![Arc::new(collection)],
-            config: [("broker.fail_open.enabled".to_owned(), "true".to_owned())].into(),
-        }
-    }
-
-    #[test]
-    fn a_snapshot_comes_back_as_it_went() {
-        let sent = snapshot();
-        assert_eq!(Snapshot::try_from(pb::Snapshot::from(&sent)).unwrap(), sent);
-    }
-
-    /// What one change makes of a lawful snapshot.
-    fn refused(change: impl FnOnce(&mut pb::Collection)) -> String {
-        let mut message = pb::Snapshot::from(&snapshot());
-        change(&mut message.collections[0]);
-        Snapshot::try_from(message).unwrap_err().to_string()
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_refused_by_name() {
-        let error = refused(|c| c.segments[1].copy_observed.clear());
-        assert_eq!(error, "collection 't': the lists of copies of segment 'b' differ in length");
-        let error = refused(|c| c.segments[0].shard = 9);
-        assert_eq!(error, "collection 't': segment 'a' points at something that is not there");
-        assert_eq!(refused(|c| c.segments.swap(0, 1)), "collection 't': segments are out of order");
-        let error = refused(|c| c.columns.push(c.columns[0].clone()));
-        assert_eq!(error, "collection 't': column 'x' stands twice");
-    }
 }

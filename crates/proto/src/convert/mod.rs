@@ -1,9 +1,14 @@
 //! Conversions between messages and values, one file per subject.
 
 mod catalog;
+mod copies;
+mod delta;
+mod digest;
 mod feed;
+mod options;
 
 pub use catalog::{column_from_proto, column_to_proto, segment_from_proto, segment_to_proto};
+pub use digest::collection_digest;
 
 use pointsman_ids::{Error, ErrorCode};
 
