@@ -9,6 +9,7 @@ const FILES: &[&str] = &[
     "pointsman/coordinator/v1/query_coord.proto",
     "pointsman/coordinator/v1/resource_groups.proto",
     "pointsman/coordinator/v1/cluster.proto",
+    "pointsman/coordinator/v1/config.proto",
     "pointsman/node/v1/session.proto",
     "pointsman/broker/v1/feed.proto",
     "pointsman/broker/v1/status.proto",

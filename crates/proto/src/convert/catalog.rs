@@ -1,13 +1,10 @@
-//! Columns, statistics, segments and options of collections.
+//! Columns, statistics and segments of collections.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use pointsman_ids::{
-    CollectionId, Error, ErrorCode, NodeName, PartitionName, SegmentId, ShardName,
-    catalog::{
-        CollectionOptions, Column, ColumnStatistics, NewSegment, RoutingOptions, Sampler, Segment,
-        SelectorKind, Value,
-    },
+    CollectionId, Error, PartitionName, SegmentId, ShardName,
+    catalog::{Column, ColumnStatistics, NewSegment, Segment, Value},
 };
 
 use super::invalid;
@@ -30,109 +27,6 @@ pub fn column_from_proto(column: pb::Column) -> Result<Column, Error> {
         return Err(invalid(format!("column '{}' has no type", column.name)));
     }
     Ok(Column { name: column.name, data_type: column.data_type, nullable: column.nullable })
-}
-
-impl From<SelectorKind> for pb::Selector {
-    fn from(kind: SelectorKind) -> Self {
-        match kind {
-            SelectorKind::Balanced => Self::Balanced,
-            SelectorKind::ReplicaGroup => Self::ReplicaGroup,
-            SelectorKind::StrictReplicaGroup => Self::StrictReplicaGroup,
-            SelectorKind::MultiStageReplicaGroup => Self::MultiStageReplicaGroup,
-        }
-    }
-}
-
-impl From<pb::Selector> for SelectorKind {
-    fn from(selector: pb::Selector) -> Self {
-        match selector {
-            pb::Selector::Unspecified | pb::Selector::Balanced => Self::Balanced,
-            pb::Selector::ReplicaGroup => Self::ReplicaGroup,
-            pb::Selector::StrictReplicaGroup => Self::StrictReplicaGroup,
-            pb::Selector::MultiStageReplicaGroup => Self::MultiStageReplicaGroup,
-        }
-    }
-}
-
-impl From<&CollectionOptions> for coordinator::CollectionOptions {
-    fn from(options: &CollectionOptions) -> Self {
-        Self {
-            shards: options.shards,
-            selector: pb::Selector::from(options.routing.selector).into(),
-            query_timeout_ms: options.query_timeout.map(millis),
-            routing: Some(routing_to_proto(&options.routing)),
-            clusters: options.clusters.iter().map(ToString::to_string).collect(),
-        }
-    }
-}
-
-impl TryFrom<coordinator::CollectionOptions> for CollectionOptions {
-    type Error = Error;
-
-    /// # Errors
-    /// `parameter_invalid` for a name that makes no sense or a placement partition that stands twice.
-    fn try_from(options: coordinator::CollectionOptions) -> Result<Self, Error> {
-        let selector = options.selector();
-        Ok(Self {
-            shards: options.shards.max(1),
-            routing: routing_from_proto(selector, options.routing.unwrap_or_default())?,
-            clusters: options.clusters.into_iter().map(|name| name.parse()).collect::<Result<_, _>>()?,
-            query_timeout: options.query_timeout_ms.map(Duration::from_millis),
-        })
-    }
-}
-
-/// How nodes are chosen, without the selector, which stands beside it on the wire.
-pub(super) fn routing_to_proto(options: &RoutingOptions) -> pb::RoutingOptions {
-    let group =
-        |nodes: &Vec<NodeName>| pb::ReplicaGroup { nodes: nodes.iter().map(ToString::to_string).collect() };
-    pb::RoutingOptions {
-        consistent_replicas: options.consistent_replicas,
-        fixed_replica: options.fixed_replica,
-        fail_closed: options.fail_closed,
-        samplers: (options.samplers.iter())
-            .map(|sampler| pb::Sampler { name: sampler.name.clone(), first_n: sampler.first_n })
-            .collect(),
-        placement_partitions: (options.replica_groups.iter())
-            .map(|(number, groups)| pb::PlacementPartition {
-                number: *number,
-                groups: groups.iter().map(group).collect(),
-            })
-            .collect(),
-    }
-}
-
-/// # Errors
-/// `parameter_invalid` for a node's name that makes no sense or a placement partition that stands twice.
-pub(super) fn routing_from_proto(
-    selector: pb::Selector,
-    options: pb::RoutingOptions,
-) -> Result<RoutingOptions, Error> {
-    let mut replica_groups = BTreeMap::new();
-    for partition in options.placement_partitions {
-        let groups = partition.groups.into_iter().map(|group| {
-            group.nodes.into_iter().map(|node| node.parse()).collect::<Result<Vec<NodeName>, Error>>()
-        });
-        if replica_groups.insert(partition.number, groups.collect::<Result<_, _>>()?).is_some() {
-            let text = format!("placement partition {} stands twice", partition.number);
-            return Err(Error::new(ErrorCode::ParameterInvalid, text));
-        }
-    }
-    Ok(RoutingOptions {
-        selector: selector.into(),
-        consistent_replicas: options.consistent_replicas,
-        fixed_replica: options.fixed_replica,
-        fail_closed: options.fail_closed,
-        samplers: (options.samplers.into_iter())
-            .map(|sampler| Sampler { name: sampler.name, first_n: sampler.first_n })
-            .collect(),
-        replica_groups,
-    })
-}
-
-/// Whole milliseconds, at most `u64::MAX`.
-pub(super) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A segment of the catalog as message.
