@@ -3,6 +3,7 @@
 use crate::{Candidate, NodeIndex, NodeSet, Nodes, Request, States, segment::SegmentState};
 
 /// The states, nodes and request of one selection, and who of the nodes is usable in it.
+#[derive(Debug)]
 pub(crate) struct Scope<'a> {
     pub(crate) states: &'a States,
     pub(crate) nodes: &'a Nodes,
