@@ -12,6 +12,7 @@ const FILES: &[&str] = &[
     "pointsman/coordinator/v1/config.proto",
     "pointsman/node/v1/session.proto",
     "pointsman/broker/v1/feed.proto",
+    "pointsman/broker/v1/route.proto",
     "pointsman/broker/v1/status.proto",
 ];
 
