@@ -56,7 +56,7 @@ pub(crate) async fn wait(
     }
 }
 
-/// Waits until every broker with a live watch was sent what the coordinator knows now, so that a query right after a load
+/// Waits until every broker with a live watch routes by what the coordinator knows now, so that a query right after a load
 /// finds it. Not at any price: the load has arrived, and a broker that is behind catches up by itself.
 async fn wait_for_brokers(coordinator: &Coordinator, deadline: Instant) {
     while Instant::now() < deadline {
@@ -65,7 +65,7 @@ async fn wait_for_brokers(coordinator: &Coordinator, deadline: Instant) {
         let about = answer(coordinator.cluster().get_coordinator(GetCoordinatorRequest {}).await);
         let brokers = answer(coordinator.cluster().list_brokers(ListBrokersRequest {}).await);
         let (Ok(about), Ok(brokers)) = (about, brokers) else { return };
-        if brokers.brokers.iter().all(|broker| broker.sent_version >= about.feed_version) {
+        if brokers.brokers.iter().all(|broker| broker.applied_version >= about.feed_version) {
             return;
         }
     }

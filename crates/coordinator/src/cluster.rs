@@ -1,4 +1,4 @@
-//! What the coordinator knows of itself, nodes and brokers.
+//! What the coordinator knows of itself, nodes and brokers, and what operators do with nodes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,9 +8,9 @@ use pointsman_proto::{coordinator::v1 as pb, status};
 use pointsman_query_coord::{NodeRecord, SegmentReport, SessionState};
 use tonic::{Request, Response, Status};
 
-use crate::{shared::Shared, state::State};
+use crate::{brokers::LiveBroker, shared::Shared, state::State};
 
-/// Serves the view of the cluster.
+/// Serves the cluster's processes.
 #[derive(Debug)]
 pub(crate) struct ClusterService(pub(crate) Arc<Shared>);
 
@@ -64,7 +64,11 @@ impl pb::cluster_server::Cluster for ClusterService {
         let shared = &self.0;
         let tenure = shared.tenure();
         let feed_version =
-            tenure.as_ref().and_then(|tenure| tenure.feed.borrow().as_ref().map(|feed| feed.version.0));
+            tenure.as_ref().and_then(|tenure| tenure.feed.borrow().as_ref().map(|feed| feed.version));
+        let feed_applied = tenure
+            .as_ref()
+            .zip(feed_version)
+            .is_some_and(|(tenure, version)| tenure.brokers.applied(version));
         Ok(Response::new(pb::GetCoordinatorResponse {
             active: tenure.is_some(),
             epoch: tenure.map_or(0, |tenure| tenure.epoch().0),
@@ -72,7 +76,8 @@ impl pb::cluster_server::Cluster for ClusterService {
             objects: shared.objects.root(),
             metastore: shared.settings.metastore.to_string(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            feed_version: feed_version.unwrap_or(0),
+            feed_version: feed_version.map_or(0, |version| version.0),
+            feed_applied,
         }))
     }
 
@@ -87,16 +92,33 @@ impl pb::cluster_server::Cluster for ClusterService {
         Ok(Response::new(pb::ListNodesResponse { nodes }))
     }
 
+    async fn set_node_enabled(
+        &self,
+        request: Request<pb::SetNodeEnabledRequest>,
+    ) -> Result<Response<pb::SetNodeEnabledResponse>, Status> {
+        let call = async { self.0.active()?.set_node_enabled(request.into_inner()).await };
+        call.await.map(Response::new).map_err(|error| status(&error))
+    }
+
+    async fn remove_node(
+        &self,
+        request: Request<pb::RemoveNodeRequest>,
+    ) -> Result<Response<pb::RemoveNodeResponse>, Status> {
+        let call = async { self.0.active()?.remove_node(&request.get_ref().node).await };
+        call.await.map(Response::new).map_err(|error| status(&error))
+    }
+
     async fn list_brokers(
         &self,
         _: Request<pb::ListBrokersRequest>,
     ) -> Result<Response<pb::ListBrokersResponse>, Status> {
         let tenure = self.0.active().map_err(|error| status(&error))?;
-        let brokers = tenure.brokers.lock();
-        let broker = |(name, watch): (&String, &crate::tenure::BrokerWatch)| pb::Broker {
-            name: name.clone(),
-            sent_version: watch.sent.0,
+        let broker = |(name, broker): (String, LiveBroker)| pb::Broker {
+            name,
+            sent_version: broker.sent.0,
+            applied_version: broker.routes_by.0,
         };
-        Ok(Response::new(pb::ListBrokersResponse { brokers: brokers.iter().map(broker).collect() }))
+        let brokers = tenure.brokers.live().into_iter().map(broker).collect();
+        Ok(Response::new(pb::ListBrokersResponse { brokers }))
     }
 }

@@ -37,9 +37,11 @@
 //! ```
 
 mod backoff;
+mod brokers;
 mod catalog;
 pub mod cli;
 mod cluster;
+mod config;
 mod deps;
 mod desired;
 mod durable;
@@ -47,11 +49,15 @@ mod error;
 mod feed;
 mod garbage;
 mod groups;
+mod history;
 mod lease;
 mod loads;
 mod metrics;
+mod names;
+mod nodes;
 mod objects;
 mod reconcile;
+mod resume;
 mod server;
 mod session_service;
 mod sessions;

@@ -1,10 +1,10 @@
 //! The reconciler: looks at everything, decides, and brings about the difference. Level-triggered: a wake-up says
 //! "look again" and nothing else.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use pointsman_clock::{MonoTime, WallTime};
-use pointsman_ids::{ClusterName, CollectionId, Error, ReplicaId};
+use pointsman_ids::{CollectionId, Error, ReplicaId};
 use pointsman_query_coord::{
     LoadRecord, Replica, Target, collection_percent, finished_replicas, next_target, place, plan_leads,
     promotable, replica_nodes,
@@ -14,7 +14,7 @@ use crate::{
     backoff::Backoff,
     metrics,
     state::State,
-    tenure::{Pen, Published, Tenure},
+    tenure::{Pen, Tenure},
 };
 
 /// Wake-ups within this time are one.
@@ -123,14 +123,23 @@ impl Tenure {
         let State { stores, desired, .. } = &mut *state;
         desired.update(stores, self.now());
         let watched = self.feed.borrow().is_some();
-        let snapshot =
-            if watched || state.may_publish() { state.snapshot(&self.shared.cluster) } else { None };
+        let history = self.shared.settings.feed_history;
+        let newest = if watched || state.may_publish() {
+            let State { stores, feed, .. } = &mut *state;
+            feed.update(&self.shared.cluster, stores, history)
+        } else {
+            Ok(None)
+        };
         state.send_desired();
         metrics::state(&state);
         drop(state);
-        if let Some(published) = snapshot {
-            metrics::published(published.version);
-            self.feed.send_replace(Some(published));
+        match newest {
+            Ok(None) => {}
+            Ok(Some(published)) => {
+                metrics::published(published.version);
+                self.feed.send_replace(Some(published));
+            }
+            Err(error) => tracing::error!(%error, "the feed cannot be made"),
         }
     }
 }
@@ -190,10 +199,5 @@ impl State {
         let collection = self.stores.collections.get(&target.collection);
         let collection = collection.map_or("", |store| store.collection.name.as_str());
         tracing::info!(collection, version = %target.version, segments = target.segments.len(), "a target was promoted");
-    }
-
-    fn snapshot(&mut self, cluster: &ClusterName) -> Option<Arc<Published>> {
-        let snapshot = self.feed.update(cluster, &self.stores)?;
-        Some(Arc::new(Published { version: snapshot.version, message: snapshot.into() }))
     }
 }

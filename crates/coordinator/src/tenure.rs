@@ -4,25 +4,23 @@
 //! metastore holds takes the pen first ([`Tenure::begin_write`]), writes there, then changes the state, then wakes the
 //! reconciler; so memory never runs ahead of the metastore.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use parking_lot::{Mutex, MutexGuard};
 use pointsman_clock::MonoTime;
-use pointsman_ids::{Epoch, Error, ErrorCode, FeedVersion};
+use pointsman_ids::{Epoch, Error, ErrorCode};
 use pointsman_metastore::{Error as StoreError, Lease, SharedMetastore};
-use pointsman_proto::broker::v1 as feed_pb;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Objects,
+    brokers::Brokers,
     durable::{self, ReplaceDurable as _},
+    feed::Published,
     metrics,
     shared::Shared,
     state::State,
@@ -39,13 +37,6 @@ pub(crate) enum End {
     Stopped,
 }
 
-/// A published feed: the snapshot as message.
-#[derive(Debug)]
-pub(crate) struct Published {
-    pub(crate) version: FeedVersion,
-    pub(crate) message: feed_pb::Snapshot,
-}
-
 /// The active coordinator's inside.
 #[derive(Debug)]
 pub(crate) struct Tenure {
@@ -58,18 +49,10 @@ pub(crate) struct Tenure {
     stale: AtomicBool,
     wake: Notify,
     pub(crate) feed: watch::Sender<Option<Arc<Published>>>,
-    /// Brokers by name, each with its live watches and the newest version that was sent.
-    pub(crate) brokers: Mutex<BTreeMap<String, BrokerWatch>>,
+    pub(crate) brokers: Brokers,
     /// Ends every stream of this tenure.
     pub(crate) over: CancellationToken,
     end: Mutex<Option<End>>,
-}
-
-/// A broker that watches the feed.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct BrokerWatch {
-    pub(crate) watches: usize,
-    pub(crate) sent: FeedVersion,
 }
 
 /// The right to change what the metastore holds. One at a time.
@@ -92,7 +75,7 @@ impl Tenure {
             stale: AtomicBool::new(true),
             wake: Notify::new(),
             feed: watch::channel(None).0,
-            brokers: Mutex::default(),
+            brokers: Brokers::default(),
             over: CancellationToken::new(),
             end: Mutex::new(None),
         }
@@ -172,6 +155,8 @@ impl Tenure {
             let durable = durable::load(self.metastore()).await.map_err(|error| self.failed(error))?;
             self.state().stores.replace_durable(durable);
             self.stale.store(false, Ordering::SeqCst);
+            // Nodes and brokers were not told of what was missed.
+            self.wake();
         }
         Ok(Pen { epoch: self.lease.epoch, metastore: self.metastore(), _pen: pen })
     }

@@ -1,4 +1,4 @@
-//! The routing feed's stream: whole snapshots, the newest only.
+//! The routing feed's streams: what is new for each broker, and what brokers say that they route by.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,21 +6,20 @@ use pointsman_ids::{Error, ErrorCode, FeedVersion, NodeName};
 use pointsman_proto::{broker::v1 as pb, status};
 use tokio::{
     sync::{mpsc, watch},
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use crate::{
-    feed::epoch_of,
+    feed::{News, Published, epoch_of},
     shared::Shared,
-    tenure::{Published, Tenure},
+    tenure::Tenure,
 };
 
 /// The longest silence of a watch.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// Answers that wait in one watch. A slow broker skips versions, since the newest takes the place of older ones before
-/// it enters.
+/// Answers that wait in one watch. What a slow broker misses comes as one change, made when there is room for it.
 const QUEUE: usize = 1;
 
 /// Serves the routing feed.
@@ -49,6 +48,19 @@ impl pb::routing_feed_server::RoutingFeed for FeedService {
         pointsman_telemetry::spawn("broker-watch", drive(tenure, request, answers));
         Ok(Response::new(ReceiverStream::new(stream)))
     }
+
+    async fn acknowledge(
+        &self,
+        request: Request<pb::AcknowledgeRequest>,
+    ) -> Result<Response<pb::AcknowledgeResponse>, Status> {
+        let pb::AcknowledgeRequest { broker, watch, version } = request.into_inner();
+        let acknowledge = || {
+            let tenure = self.0.active()?;
+            tenure.brokers.acknowledge(&broker, watch, FeedVersion(version), tenure.now())
+        };
+        acknowledge().map_err(|error| status(&error))?;
+        Ok(Response::new(pb::AcknowledgeResponse {}))
+    }
 }
 
 /// Counts a broker's watch for as long as it lives.
@@ -56,74 +68,98 @@ impl pb::routing_feed_server::RoutingFeed for FeedService {
 struct Registered {
     tenure: Arc<Tenure>,
     broker: String,
+    number: u64,
+    acknowledges: bool,
 }
 
 impl Registered {
-    fn new(tenure: Arc<Tenure>, broker: String) -> Self {
+    fn new(tenure: Arc<Tenure>, broker: String, acknowledges: bool) -> Self {
         tracing::info!(broker, "a broker watches the feed");
-        tenure.brokers.lock().entry(broker.clone()).or_default().watches += 1;
-        Self { tenure, broker }
+        let number = tenure.brokers.open(&broker, acknowledges, tenure.now());
+        Self { tenure, broker, number, acknowledges }
     }
 
-    fn sent(&self, version: FeedVersion) {
-        if let Some(watch) = self.tenure.brokers.lock().get_mut(&self.broker) {
-            watch.sent = watch.sent.max(version);
+    /// Returns when the broker was not heard for the time of its lease.
+    async fn lease_over(&self) {
+        let lease = self.tenure.shared.settings.broker_lease_ttl;
+        while let Some(heard) = self.tenure.brokers.heard(self.number) {
+            let silent = self.tenure.now() - heard;
+            if silent >= lease {
+                tracing::warn!(broker = self.broker, ?silent, "a broker does not say that it lives");
+                return;
+            }
+            sleep(lease - silent).await;
         }
+        std::future::pending().await
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
         tracing::info!(broker = self.broker, "a broker's watch ended");
-        let mut brokers = self.tenure.brokers.lock();
-        if let Some(watch) = brokers.get_mut(&self.broker) {
-            watch.watches -= 1;
-            if watch.watches == 0 {
-                brokers.remove(&self.broker);
-            }
-        }
+        self.tenure.brokers.close(self.number);
     }
 }
 
 async fn drive(tenure: Arc<Tenure>, request: pb::WatchRequest, answers: mpsc::Sender<Answer>) {
-    let registered = Registered::new(Arc::clone(&tenure), request.broker);
-    let mut feed = tenure.feed.subscribe();
-    feed.mark_changed();
-    tokio::select! {
-        () = send(&registered, &mut feed, FeedVersion(request.version), &answers) => {}
-        () = answers.closed() => {}
-        () = tenure.over.cancelled() => {
-            let error = Error::new(ErrorCode::ServiceNotReady, "this coordinator is not active any more");
-            // A broker that does not read learns it from the end of the stream.
-            let _full = answers.try_send(Err(status(&error)));
-        }
+    let (has, holding) = (FeedVersion(request.version), request.holding);
+    let registered = Registered::new(Arc::clone(&tenure), request.broker, holding.is_some());
+    let feed = tenure.feed.subscribe();
+    let over = |text: &str| Err(Error::new(ErrorCode::ServiceNotReady, text));
+    let ended = tokio::select! {
+        ended = send(&registered, feed, has, holding, &answers) => ended,
+        () = answers.closed() => Ok(()),
+        () = registered.lease_over() => over("the broker was not heard for coordinator.broker_lease_ttl"),
+        () = tenure.over.cancelled() => over("this coordinator is not active any more"),
+    };
+    if let Err(error) = ended {
+        // A broker that does not read learns it from the end of the stream.
+        let _full = answers.try_send(Err(status(&error)));
     }
 }
 
 /// Sends what is newer than the broker has, and a sign of life while there is nothing, until the broker is gone.
 async fn send(
     registered: &Registered,
-    feed: &mut watch::Receiver<Option<Arc<Published>>>,
+    mut feed: watch::Receiver<Option<Arc<Published>>>,
     mut has: FeedVersion,
+    mut holding: Option<pb::Holding>,
     answers: &mpsc::Sender<Answer>,
-) {
-    let epoch = registered.tenure.epoch().0;
+) -> Result<(), Error> {
+    let watch = if registered.acknowledges { registered.number } else { 0 };
+    feed.mark_changed();
     loop {
-        let newest = match timeout(KEEP_ALIVE, feed.changed()).await {
-            Ok(Ok(())) => feed.borrow_and_update().clone().filter(|published| published.version > has),
-            Ok(Err(_)) => return,
-            Err(_) => None,
-        };
-        // Room first, then the newest of that time.
-        let Ok(room) = answers.reserve().await else { return };
-        let newest = feed.borrow().clone().filter(|published| published.version > has).or(newest);
-        if let Some(published) = &newest {
-            has = published.version;
-            registered.sent(has);
+        if let Ok(Err(_)) = timeout(KEEP_ALIVE, feed.changed()).await {
+            return Ok(());
         }
-        room.send(Ok(pb::WatchResponse {
-            snapshot: newest.map(|published| published.message.clone()),
-            epoch,
-        }));
+        // Room first, then the newest of that time.
+        let Ok(room) = answers.reserve().await else { return Ok(()) };
+        let newest = feed.borrow_and_update().clone().filter(|published| published.version > has);
+        let epoch = registered.tenure.epoch().0;
+        let mut response = pb::WatchResponse { epoch, watch, ..Default::default() };
+        if let Some(published) = newest {
+            let version = published.version;
+            match news(published, has, holding.take(), registered.acknowledges).await? {
+                News::Whole(snapshot) => response.snapshot = Some(snapshot),
+                News::Delta(delta) => response.delta = Some(delta),
+            }
+            has = version;
+            registered.tenure.brokers.sent(registered.number, has);
+        }
+        room.send(Ok(response));
     }
+}
+
+/// A large answer takes a while to make, which is not the business of the threads that serve.
+async fn news(
+    published: Arc<Published>,
+    has: FeedVersion,
+    holding: Option<pb::Holding>,
+    reads_deltas: bool,
+) -> Result<News, Error> {
+    let made = tokio::task::spawn_blocking(move || match reads_deltas {
+        true => published.news(has, holding.as_ref()),
+        false => Ok(News::Whole(published.whole())),
+    });
+    made.await.map_err(|error| Error::new(ErrorCode::ServiceInternal, error.to_string()))?
 }

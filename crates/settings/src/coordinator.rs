@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{SecretUrl, SettingsError, load};
 
+/// Brokers say about once per second that they live; a word may be late.
+const MIN_BROKER_LEASE: Duration = Duration::from_secs(3);
+
 /// Section `[coordinator]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -38,6 +41,11 @@ pub struct CoordinatorSettings {
     /// The longest pause between a node's reports.
     #[serde(with = "humantime_serde")]
     pub report_interval: Duration,
+    /// A broker that neither acknowledged nor said that it lives for so long is not counted any more.
+    #[serde(with = "humantime_serde")]
+    pub broker_lease_ttl: Duration,
+    /// Changes of the routing feed that are kept for brokers that come back, as far as they stay within 64 MiB.
+    pub feed_history: usize,
     /// How often progress, promotion and placement look again without being woken.
     #[serde(with = "humantime_serde")]
     pub check_interval: Duration,
@@ -61,6 +69,8 @@ impl Default for CoordinatorSettings {
             active_lease_renew: Duration::from_secs(1),
             node_lease_ttl: Duration::from_secs(30),
             report_interval: Duration::from_millis(500),
+            broker_lease_ttl: Duration::from_secs(10),
+            feed_history: 10_000,
             check_interval: Duration::from_millis(500),
             metastore_timeout: Duration::from_secs(5),
         }
@@ -102,6 +112,10 @@ impl CoordinatorSettings {
             let shown = humantime::format_duration(self.report_interval);
             let why = "must be at most half of coordinator.node_lease_ttl";
             return Err(SettingsError::range("coordinator.report_interval", shown, why));
+        }
+        if self.broker_lease_ttl < MIN_BROKER_LEASE {
+            let shown = humantime::format_duration(self.broker_lease_ttl);
+            return Err(SettingsError::range("coordinator.broker_lease_ttl", shown, "must be at least 3s"));
         }
         load::check_duration("coordinator.report_interval", self.report_interval)?;
         load::check_duration("coordinator.check_interval", self.check_interval)?;

@@ -219,10 +219,14 @@ impl Coordinator {
 
     /// Watches as a broker that has a snapshot already.
     pub async fn watch_from(&self, broker: &str, version: u64, epoch_seen: u64) -> Result<Watch, Error> {
-        let request = feed_pb::WatchRequest { broker: broker.into(), version, epoch_seen };
-        let mut client = RoutingFeedClient::new(self.channel.clone());
-        let stream = client.watch(request).await.map_err(|status| error(&status))?.into_inner();
+        let request =
+            feed_pb::WatchRequest { broker: broker.into(), version, epoch_seen, ..Default::default() };
+        let stream = self.feed().watch(request).await.map_err(|status| error(&status))?.into_inner();
         Ok(Watch { stream })
+    }
+
+    pub fn feed(&self) -> RoutingFeedClient<Channel> {
+        RoutingFeedClient::new(self.channel.clone())
     }
 
     pub async fn stop(self) -> Result<(), RunError> {

@@ -1,0 +1,314 @@
+//! The routing feed: deltas, resuming, acknowledging.
+#![allow(clippy::unwrap_used, reason = "what helpers of tests cannot do fails the test")]
+
+mod cluster;
+
+use std::time::Duration;
+
+use cluster::*;
+use pointsman_ids::{
+    Error, ErrorCode, FeedVersion,
+    feed::{CollectionDelta, Delta, Snapshot},
+};
+use pointsman_proto::{broker::v1 as pb, collection_digest, coordinator::v1 as coordinator, error};
+use pointsman_settings::CoordinatorSettings;
+use tokio_stream::StreamExt as _;
+use tonic::{Streaming, transport::Channel};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A broker that reads deltas, and acknowledges when it is told to.
+struct Broker {
+    name: String,
+    snapshot: Snapshot,
+    client: pb::routing_feed_client::RoutingFeedClient<Channel>,
+    stream: Streaming<pb::WatchResponse>,
+    watch: u64,
+}
+
+/// What came in one message.
+#[derive(Debug)]
+enum Came {
+    Nothing,
+    Snapshot,
+    Delta(Delta),
+}
+
+impl Broker {
+    async fn new(coordinator: &Coordinator, name: &str) -> Self {
+        let nothing = Snapshot::empty("local".parse().unwrap());
+        Self::resume(coordinator, name, nothing).await.unwrap()
+    }
+
+    /// Watches as a broker that has a snapshot.
+    async fn resume(coordinator: &Coordinator, name: &str, has: Snapshot) -> Result<Self, Error> {
+        Self::over(coordinator.feed(), name, has).await
+    }
+
+    async fn over(
+        mut client: pb::routing_feed_client::RoutingFeedClient<Channel>,
+        name: &str,
+        snapshot: Snapshot,
+    ) -> Result<Self, Error> {
+        let digest = |entry: &std::sync::Arc<_>| pb::CollectionDigest {
+            name: pointsman_ids::feed::CollectionEntry::clone(entry).name.to_string(),
+            digest: collection_digest(entry).to_vec(),
+        };
+        let holding = pb::Holding {
+            nodes: snapshot.nodes.iter().map(|node| node.name.to_string()).collect(),
+            collections: snapshot.collections.iter().map(digest).collect(),
+        };
+        let request = pb::WatchRequest {
+            broker: name.into(),
+            version: snapshot.version.0,
+            epoch_seen: 0,
+            holding: Some(holding),
+        };
+        let stream = client.watch(request).await.map_err(|status| error(&status))?.into_inner();
+        Ok(Self { name: name.into(), snapshot, client, stream, watch: 0 })
+    }
+
+    async fn next(&mut self) -> Result<Came, Error> {
+        let answer = tokio::time::timeout(PATIENCE, self.stream.next()).await.expect("a word in time");
+        let answer = answer.expect("a watch that goes on").map_err(|status| error(&status))?;
+        self.watch = answer.watch;
+        Ok(match (answer.snapshot, answer.delta) {
+            (Some(snapshot), None) => {
+                self.snapshot = Snapshot::try_from(snapshot).unwrap();
+                Came::Snapshot
+            }
+            (None, Some(delta)) => {
+                let delta = Delta::try_from(delta).unwrap();
+                self.snapshot = self.snapshot.apply(&delta).unwrap();
+                Came::Delta(delta)
+            }
+            (None, None) => Came::Nothing,
+            both => panic!("two at once: {both:?}"),
+        })
+    }
+
+    /// The next word that is news.
+    async fn news(&mut self) -> Came {
+        loop {
+            match self.next().await.unwrap() {
+                Came::Nothing => {}
+                came => return came,
+            }
+        }
+    }
+
+    /// Reads on until `wanted` holds, and gives everything that came.
+    async fn until(&mut self, wanted: impl Fn(&Snapshot) -> bool) -> Vec<Came> {
+        let mut came = vec![];
+        while !wanted(&self.snapshot) {
+            came.push(self.news().await);
+        }
+        came
+    }
+
+    async fn acknowledge(&mut self, version: FeedVersion) -> Result<(), Error> {
+        let request =
+            pb::AcknowledgeRequest { broker: self.name.clone(), watch: self.watch, version: version.0 };
+        self.client.acknowledge(request).await.map(drop).map_err(|status| error(&status))
+    }
+}
+
+fn has(name: &str) -> impl Fn(&Snapshot) -> bool {
+    move |snapshot| snapshot.collection(name).is_some()
+}
+
+/// A coordinator with a node and a loaded collection `t` of two segments.
+async fn loaded(cluster: &Cluster, settings: CoordinatorSettings) -> (Coordinator, Node) {
+    let coordinator = cluster.start_with(settings).await;
+    coordinator.is_active().await;
+    let node = Hello::new("n1", "east").connect(&coordinator).await.unwrap();
+    coordinator.create("t").await.unwrap();
+    coordinator.push("t", vec![cluster.segment("t", "a", 3), cluster.segment("t", "b", 3)]).await.unwrap();
+    coordinator.load("t", &["east"]).await.unwrap();
+    coordinator.loaded("t").await;
+    (coordinator, node)
+}
+
+fn serves(snapshot: &Snapshot) -> bool {
+    servers(snapshot, "t", "a").len() == 1 && servers(snapshot, "t", "b").len() == 1
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_the_first_snapshot_changes_alone_are_sent_and_lead_to_the_same() {
+    let cluster = Cluster::new();
+    let (coordinator, _node) = loaded(&cluster, cluster.settings("c1")).await;
+    let mut broker = Broker::new(&coordinator, "b1").await;
+    assert!(matches!(broker.news().await, Came::Snapshot));
+    broker.until(serves).await;
+    coordinator.create("u").await.unwrap();
+    let came = broker.until(has("u")).await;
+    let Came::Delta(delta) = came.last().unwrap() else { panic!("{came:?}") };
+    assert!(delta.nodes.is_empty() && delta.groups.is_none() && delta.config.is_none(), "{delta:?}");
+    assert!(
+        matches!(&delta.collections[..], [CollectionDelta::Whole(u)] if u.name.as_str() == "u"),
+        "{delta:?}"
+    );
+    // A copy comes: the segment is not told again.
+    let _second = Hello::new("n2", "east").connect(&coordinator).await.unwrap();
+    broker
+        .until(|s| servers(s, "t", "a").len() + servers(s, "t", "b").len() == 2 && s.nodes.len() == 2)
+        .await;
+    let mut whole = coordinator.watch("b2", 0).await.unwrap();
+    let newest = whole.next().await.unwrap();
+    broker.until(|s| s.version >= newest.version).await;
+    let newest = if broker.snapshot.version == newest.version { newest } else { whole.next().await.unwrap() };
+    assert_eq!(broker.snapshot, newest);
+    coordinator.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_that_comes_back_gets_what_it_missed_as_one_change() {
+    let cluster = Cluster::new();
+    let (coordinator, _node) = loaded(&cluster, cluster.settings("c1")).await;
+    let mut broker = Broker::new(&coordinator, "b1").await;
+    let mut other = Broker::new(&coordinator, "b2").await;
+    broker.until(serves).await;
+    let kept = broker.snapshot.clone();
+    drop(broker);
+    for name in ["u", "v"] {
+        coordinator.create(name).await.unwrap();
+        other.until(has(name)).await;
+    }
+    let mut broker = Broker::resume(&coordinator, "b1", kept.clone()).await.unwrap();
+    let Came::Delta(delta) = broker.news().await else { panic!("not a delta") };
+    assert_eq!(delta.before, kept.version);
+    let told: Vec<&str> = delta.collections.iter().map(|told| told.name().as_str()).collect();
+    assert_eq!(told, ["u", "v"]);
+    assert_eq!(broker.snapshot, other.snapshot);
+    coordinator.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn beyond_the_history_only_collections_that_differ_are_sent() {
+    let cluster = Cluster::new();
+    let settings = CoordinatorSettings { feed_history: 1, ..cluster.settings("c1") };
+    let (coordinator, _node) = loaded(&cluster, settings).await;
+    let mut broker = Broker::new(&coordinator, "b1").await;
+    let mut other = Broker::new(&coordinator, "b2").await;
+    broker.until(serves).await;
+    let kept = broker.snapshot.clone();
+    drop(broker);
+    for name in ["u", "v", "w"] {
+        coordinator.create(name).await.unwrap();
+        other.until(has(name)).await;
+    }
+    let mut broker = Broker::resume(&coordinator, "b1", kept.clone()).await.unwrap();
+    let Came::Delta(delta) = broker.news().await else { panic!("not a delta") };
+    let whole = delta.collections.iter().filter(|told| matches!(told, CollectionDelta::Whole(_)));
+    assert_eq!(whole.map(|told| told.name().as_str()).collect::<Vec<_>>(), ["u", "v", "w"]);
+    assert_eq!(broker.snapshot, other.snapshot);
+    // One that does not say what it holds gets everything.
+    let mut silent = coordinator.watch_from("b3", kept.version.0, 0).await.unwrap();
+    assert_eq!(silent.next().await.unwrap(), other.snapshot);
+    coordinator.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_coordinator_sends_what_differs_from_what_brokers_kept() {
+    let cluster = Cluster::new();
+    let (coordinator, node) = loaded(&cluster, cluster.settings("c1")).await;
+    coordinator.create("u").await.unwrap();
+    coordinator.create("gone").await.unwrap();
+    let mut broker = Broker::new(&coordinator, "b1").await;
+    broker.until(|s| serves(s) && has("u")(s) && has("gone")(s)).await;
+    let kept = broker.snapshot.clone();
+    let held = node.wanted();
+    coordinator.stop().await.unwrap();
+
+    let coordinator = cluster.active().await;
+    let drop_it = coordinator::DropCollectionRequest { name: "gone".into() };
+    coordinator.catalog().drop_collection(drop_it).await.unwrap();
+    coordinator.push("u", vec![cluster.segment("u", "a", 1)]).await.unwrap();
+    let _node = Hello { held, ..Hello::new("n1", "") }.connect(&coordinator).await.unwrap();
+    let resume = || async { Broker::resume(&coordinator, "b1", kept.clone()).await.ok() };
+    let mut broker = until("a watch", resume).await;
+    let Came::Delta(delta) = broker.news().await else { panic!("not a delta") };
+    assert_eq!((delta.before, delta.dropped.len()), (kept.version, 1), "{delta:?}");
+    let t = delta.collections.iter().find(|told| told.name().as_str() == "t").unwrap();
+    assert!(matches!(t, CollectionDelta::Changed(change) if change.segments.is_empty()), "{t:?}");
+    let mut whole = coordinator.watch("b2", 0).await.unwrap();
+    assert_eq!(whole.until(|s| s.version >= broker.snapshot.version).await, broker.snapshot);
+    coordinator.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_that_reads_slowly_gets_several_changes_as_one() {
+    let cluster = Cluster::new();
+    let (coordinator, _node) = loaded(&cluster, cluster.settings("c1")).await;
+    // So little room that one message fills it.
+    let narrow = Channel::from_shared(coordinator.grpc.clone()).unwrap();
+    let narrow = narrow.initial_stream_window_size(200).initial_connection_window_size(200).connect_lazy();
+    let nothing = Snapshot::empty("local".parse().unwrap());
+    let client = pb::routing_feed_client::RoutingFeedClient::new(narrow);
+    let mut slow = Broker::over(client, "slow", nothing).await.unwrap();
+    let mut quick = Broker::new(&coordinator, "quick").await;
+    let mut changes = 0;
+    for at in 0..12 {
+        let name = format!("a-collection-with-a-long-name-{}-{at}", "x".repeat(60));
+        coordinator.create(&name).await.unwrap();
+        changes += quick.until(has(&name)).await.len();
+    }
+    let newest = quick.snapshot.version;
+    let came = slow.until(|s| s.version >= newest).await;
+    assert!(changes >= 12 && came.len() <= 5, "{} of {changes}", came.len());
+    assert_eq!(slow.snapshot, quick.snapshot);
+    coordinator.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_is_applied_when_every_live_broker_has_acknowledged_it() {
+    let cluster = Cluster::new();
+    let (coordinator, _node) = loaded(&cluster, cluster.settings("c1")).await;
+    let mut one = Broker::new(&coordinator, "b1").await;
+    let mut two = Broker::new(&coordinator, "b2").await;
+    one.until(serves).await;
+    two.until(serves).await;
+    let newest = coordinator.describe().await.unwrap().feed_version;
+    for broker in [&mut one, &mut two] {
+        assert!(!coordinator.describe().await.unwrap().feed_applied, "not before all have acknowledged");
+        broker.until(|s| s.version.0 >= newest).await;
+        broker.acknowledge(broker.snapshot.version).await.unwrap();
+    }
+    assert!(coordinator.describe().await.unwrap().feed_applied);
+    let brokers = coordinator.cluster().list_brokers(coordinator::ListBrokersRequest {}).await.unwrap();
+    let applied: Vec<_> =
+        brokers.into_inner().brokers.into_iter().map(|b| (b.name, b.applied_version)).collect();
+    assert_eq!(applied, [("b1".to_owned(), newest), ("b2".to_owned(), newest)]);
+    let foreign = pb::AcknowledgeRequest { broker: "b2".into(), watch: one.watch, version: newest };
+    let refused = coordinator.feed().acknowledge(foreign).await.unwrap_err();
+    assert_eq!(error(&refused).code(), ErrorCode::ServiceNotReady);
+    coordinator.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_that_says_nothing_is_not_waited_for_any_longer_than_its_lease() {
+    let cluster = Cluster::new();
+    let settings =
+        CoordinatorSettings { broker_lease_ttl: Duration::from_millis(400), ..cluster.settings("c1") };
+    let (coordinator, _node) = loaded(&cluster, settings).await;
+    let mut broker = Broker::new(&coordinator, "b1").await;
+    broker.until(serves).await;
+    // As long as it says that it lives, it is counted, whatever it routes by.
+    for _ in 0..4 {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        broker.acknowledge(FeedVersion(0)).await.unwrap();
+    }
+    assert!(!coordinator.describe().await.unwrap().feed_applied);
+    let ended = async {
+        loop {
+            if let Err(error) = broker.next().await {
+                return error;
+            }
+        }
+    };
+    let ended = tokio::time::timeout(PATIENCE, ended).await.unwrap();
+    assert!(ended.message().contains("coordinator.broker_lease_ttl"), "{ended}");
+    assert!(coordinator.describe().await.unwrap().feed_applied, "nobody else is live");
+    assert!(broker.acknowledge(FeedVersion(0)).await.unwrap_err().is_retriable());
+    coordinator.stop().await.unwrap();
+}
