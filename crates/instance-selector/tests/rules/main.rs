@@ -1,0 +1,15 @@
+//! The rules of choice, one test each.
+
+mod change;
+mod choice;
+mod consistency;
+mod explain;
+mod fail_open;
+mod health;
+mod multi_stage;
+mod new_segments;
+mod properties;
+mod ranking;
+mod scope;
+mod settings;
+mod world;
