@@ -1,6 +1,7 @@
 //! Collections and segments.
 
 mod collections;
+mod options;
 mod segments;
 
 use std::sync::Arc;
@@ -67,6 +68,14 @@ impl pb::catalog_server::Catalog for CatalogService {
             Ok(pb::ListCollectionsResponse { collections: stores.map(collections::message).collect() })
         };
         answer(list())
+    }
+
+    async fn alter_collection(
+        &self,
+        request: Request<pb::AlterCollectionRequest>,
+    ) -> Answer<pb::AlterCollectionResponse> {
+        let call = async { self.0.active()?.alter_collection(request.into_inner()).await };
+        answer(call.await)
     }
 
     async fn drop_collection(

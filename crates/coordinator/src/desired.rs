@@ -48,6 +48,11 @@ impl DesiredStates {
         }
     }
 
+    /// Forgets a node. Should it come back, its wish has a new version.
+    pub(crate) fn forget(&mut self, node: &NodeName) {
+        self.nodes.remove(node);
+    }
+
     /// The version of a node's wish; 0: there is none.
     pub(crate) fn version(&self, node: &str) -> u64 {
         self.nodes.get(node).map_or(0, |wish| wish.version)

@@ -14,6 +14,7 @@ pub(crate) struct Durable {
     collections: Vec<CollectionStore>,
     dropped: Vec<CatalogSegment>,
     groups: Vec<ResourceGroup>,
+    config: BTreeMap<String, String>,
     nodes: Vec<NodeRecord>,
     loads: Vec<LoadRecord>,
     replicas: Vec<Replica>,
@@ -33,6 +34,7 @@ pub(crate) async fn load(metastore: &SharedMetastore) -> Result<Durable> {
         collections,
         dropped: metastore.dropped_segments().await?.into_iter().map(CatalogSegment::new).collect(),
         groups: metastore.groups().await?,
+        config: metastore.config().await?,
         nodes: metastore.nodes().await?,
         loads: metastore.loads().await?,
         replicas: metastore.replicas().await?,
@@ -55,6 +57,7 @@ impl ReplaceDurable for Stores {
         self.collections = by(durable.collections, |store| store.collection.id);
         self.dropped = by(durable.dropped, |segment| segment.segment.id);
         self.groups = by(durable.groups, |group| group.name.clone());
+        self.config = durable.config;
         self.nodes = by(durable.nodes, |node| node.name.clone());
         self.loads = by(durable.loads, |load| load.collection);
         // A replica whose collection has no registration is nobody's.

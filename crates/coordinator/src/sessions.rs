@@ -17,7 +17,7 @@ use crate::{
 /// One session of one incarnation of a node.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// Tells this session from earlier ones of the same node.
+    /// Tells this session from every earlier one.
     number: u64,
     /// When the node was heard last.
     pub(crate) heard: MonoTime,
@@ -187,7 +187,8 @@ impl State {
         }
         let (desired, desired_receiver) = watch::channel(None);
         let retired = CancellationToken::new();
-        let number = self.sessions.get(&hello.node).map_or(1, |former| former.number + 1);
+        self.sessions_opened += 1;
+        let number = self.sessions_opened;
         let session = Session { number, heard: now, connected: true, desired, retired: retired.clone() };
         if let Some(former) = self.sessions.insert(hello.node.clone(), session) {
             former.retired.cancel();
@@ -274,6 +275,13 @@ impl State {
         match state {
             Some(state) => drop(seen.segments.insert(id, state)),
             None => drop(seen.segments.remove(&id)),
+        }
+    }
+
+    /// Ends the session of a node that is forgotten. A node that lives says hello again.
+    pub(crate) fn end_session(&mut self, node: &NodeName) {
+        if let Some(session) = self.sessions.remove(node) {
+            session.retired.cancel();
         }
     }
 

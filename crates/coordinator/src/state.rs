@@ -19,6 +19,8 @@ const MASS_LOSS_LIMIT: f64 = 0.5;
 pub(crate) struct State {
     pub(crate) stores: Stores,
     pub(crate) sessions: BTreeMap<NodeName, Session>,
+    /// How many sessions were opened in this tenure.
+    pub(crate) sessions_opened: u64,
     pub(crate) desired: DesiredStates,
     pub(crate) feed: Feed,
     pub(crate) guard: LossGuard,
@@ -30,6 +32,7 @@ impl State {
         Self {
             stores: Stores { awaiting: true, ..Stores::default() },
             sessions: BTreeMap::new(),
+            sessions_opened: 0,
             desired: DesiredStates::new(epoch),
             feed: Feed::new(epoch),
             guard: LossGuard::default(),

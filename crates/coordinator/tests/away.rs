@@ -10,6 +10,7 @@ use std::sync::Arc;
 use cluster::*;
 use faulty::{Fault, Faulty};
 use pointsman_ids::ErrorCode;
+use pointsman_proto::{coordinator::v1 as pb, error};
 
 /// A coordinator over a metastore with a switch.
 async fn start(cluster: &Cluster) -> (Coordinator, Faulty) {
@@ -73,6 +74,25 @@ async fn a_write_whose_outcome_is_unknown_is_read_back() {
     assert!(!until("an answer", again).await);
     assert_eq!(cluster.metastore().await.collections().await.unwrap().len(), 1);
     coordinator.push("t", vec![cluster.segment("t", "a", 1)]).await.unwrap();
+    coordinator.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn brokers_hear_of_a_switch_whose_write_had_an_unknown_outcome_once_it_is_read_back() {
+    let cluster = Cluster::new();
+    let (coordinator, faulty) = start(&cluster).await;
+    let _node = Hello::new("n1", "east").connect(&coordinator).await.unwrap();
+    let mut watch = coordinator.watch("b1", 0).await.unwrap();
+    watch.until(|feed| feed.nodes.len() == 1).await;
+    let disable = async || {
+        let request = pb::SetNodeEnabledRequest { nodes: vec!["n1".into()], enabled: false };
+        coordinator.cluster().set_node_enabled(request).await.map(|answer| answer.into_inner().changed)
+    };
+    faulty.set(Fault::Cut);
+    assert!(error(&disable().await.unwrap_err()).is_retriable());
+    faulty.set(Fault::None);
+    assert!(until("an answer", async || disable().await.ok()).await.is_empty(), "it was done");
+    watch.until(|feed| feed.nodes.iter().all(|node| !node.enabled)).await;
     coordinator.stop().await.unwrap();
 }
 

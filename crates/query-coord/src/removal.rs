@@ -43,6 +43,10 @@ fn places(stores: &Stores, node: &NodeName) -> Vec<String> {
         let count = copies(stores, replica).values().filter(|nodes| nodes.contains(node)).count();
         *counts.entry(store.collection.name.as_str()).or_default() += count;
     }
-    let held = counts.into_iter().filter(|(_, count)| *count > 0);
-    held.map(|(name, count)| format!("{count} segments of '{name}'")).collect()
+    let words = |(name, count)| match count {
+        0 => None,
+        1 => Some(format!("1 segment of '{name}'")),
+        _ => Some(format!("{count} segments of '{name}'")),
+    };
+    counts.into_iter().filter_map(words).collect()
 }

@@ -72,9 +72,9 @@ fn a_node_is_forgotten_once_others_hold_its_segments() {
     let mut stores = serving();
     set(&mut stores, "n1", SessionState::Lost);
     let refused = |stores: &Stores| may_remove(stores, &node("n1")).unwrap_err().message().to_owned();
-    assert!(refused(&stores).contains("is the place of 1 segments of 't'"), "{}", refused(&stores));
+    assert!(refused(&stores).contains("is the place of 1 segment of 't'"), "{}", refused(&stores));
     decide(&mut stores);
-    assert!(refused(&stores).contains("1 segments of 't'"), "its copy counts until another node has one");
+    assert!(refused(&stores).contains("1 segment of 't'"), "its copy counts until another node has one");
     obey(&mut stores);
     assert_eq!(may_remove(&stores, &node("n1")), Ok(()));
 }

@@ -2,19 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use pointsman_ids::{
-    CollectionName, Error,
-    catalog::{CollectionOptions, Column},
-};
+use pointsman_ids::{CollectionName, Error, catalog::Column};
 use pointsman_metastore::NewCollection;
 use pointsman_proto::{column_from_proto, column_to_proto, coordinator::v1 as pb};
 use pointsman_query_coord::CollectionStore;
 
-use super::{find, invalid};
+use super::{find, invalid, options::options};
 use crate::tenure::Tenure;
 
-/// Most shards of one collection; each has a leader per replica.
-const MAX_SHARDS: u32 = 1024;
 /// Most columns of one collection.
 const MAX_COLUMNS: usize = 4096;
 
@@ -60,24 +55,14 @@ fn columns(
     Ok(columns)
 }
 
-fn options(request: Option<pb::CollectionOptions>) -> Result<CollectionOptions, Error> {
-    let options = request.map_or_else(|| Ok(CollectionOptions::default()), TryInto::try_into)?;
-    if options.shards > MAX_SHARDS {
-        return Err(invalid(format!("{} shards are too many; at most {MAX_SHARDS}", options.shards)));
-    }
-    if options.query_timeout.is_some_and(|timeout| timeout.is_zero()) {
-        return Err(invalid("a query timeout of 0 ms lets no query end; leave it out for the broker's own"));
-    }
-    Ok(options)
-}
-
 impl Tenure {
     pub(super) async fn create_collection(
         &self,
         request: pb::CreateCollectionRequest,
     ) -> Result<pb::CreateCollectionResponse, Error> {
         let name = CollectionName::try_from(request.name)?;
-        let (columns, options) = (columns(request.columns, &name)?, options(request.options)?);
+        let (columns, options) =
+            (columns(request.columns, &name)?, options(request.options.unwrap_or_default())?);
         let pen = self.begin_write().await?;
         if let Some(store) = self.state().stores.collection(name.as_str()) {
             if store.collection.columns == columns && store.collection.options == options {

@@ -2,6 +2,7 @@
 #![allow(unreachable_pub, reason = "a module of one test")]
 
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicU8, Ordering},
@@ -11,11 +12,11 @@ use std::{
 
 use pointsman_ids::{
     CollectionId, Epoch, GroupName, Incarnation, NodeName, SegmentId,
-    catalog::{Collection, NewSegment, Segment},
+    catalog::{Collection, CollectionOptions, NewSegment, Segment},
 };
 use pointsman_metastore::{
-    CatalogStore, Error, GroupStore, Lease, LeaseOutcome, LeaseStore, LoadStore, NewCollection, NewGroup,
-    NewReplica, NodeStore, PushOutcome, Result, SharedMetastore,
+    CatalogStore, ConfigStore, Error, GroupStore, Lease, LeaseOutcome, LeaseStore, LoadStore, NewCollection,
+    NewGroup, NewReplica, NodeStore, PushOutcome, Result, SharedMetastore,
 };
 use pointsman_query_coord::{LoadRecord, NodeRecord, Replica, ResourceGroup, Target};
 
@@ -78,6 +79,7 @@ delegate!(CatalogStore {
     fn segments(collection: CollectionId) -> Vec<Segment>;
     fn dropped_segments() -> Vec<Segment>;
     fn create_collection(epoch: Epoch, new: NewCollection) -> Collection;
+    fn set_options(epoch: Epoch, collection: CollectionId, options: &CollectionOptions) -> ();
     fn drop_collection(epoch: Epoch, collection: CollectionId) -> ();
     fn push_segments(epoch: Epoch, collection: CollectionId, segments: Vec<NewSegment>, at: u64) -> PushOutcome;
     fn drop_segments(epoch: Epoch, segments: &[SegmentId]) -> ();
@@ -93,6 +95,14 @@ delegate!(GroupStore {
 delegate!(NodeStore {
     fn nodes() -> Vec<NodeRecord>;
     fn register_node(epoch: Epoch, name: &NodeName, incarnation: Incarnation) -> NodeRecord;
+    fn set_switch(epoch: Epoch, nodes: &[NodeName], on: bool) -> ();
+    fn remove_node(epoch: Epoch, node: &NodeName) -> ();
+});
+
+delegate!(ConfigStore {
+    fn config() -> BTreeMap<String, String>;
+    fn set_config(epoch: Epoch, key: &str, value: &str) -> ();
+    fn unset_config(epoch: Epoch, key: &str) -> ();
 });
 
 delegate!(LoadStore {
