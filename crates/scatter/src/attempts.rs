@@ -2,10 +2,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
 use pointsman_ids::{Error, ErrorCode, NodeKey};
+
+use crate::RetryBudget;
 
 /// How far a query may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,12 +36,32 @@ pub struct Attempts {
     number: u32,
     failed: BTreeMap<NodeKey, Error>,
     failed_nodes: BTreeSet<NodeKey>,
+    budget: Option<Arc<RetryBudget>>,
 }
 
 impl Attempts {
     /// The first attempt of a query that began at `started`.
     pub fn new(limits: Limits, started: Duration) -> Self {
-        Self { limits, started, number: 1, failed: BTreeMap::new(), failed_nodes: BTreeSet::new() }
+        let (failed, failed_nodes) = (BTreeMap::new(), BTreeSet::new());
+        Self { limits, started, number: 1, failed, failed_nodes, budget: None }
+    }
+
+    /// The same, within what all queries of the broker may spend on retries.
+    #[must_use]
+    pub fn within(self, budget: Arc<RetryBudget>) -> Self {
+        Self { budget: Some(budget), ..self }
+    }
+
+    /// Counts parts that are sent for this query.
+    pub fn sent(&self, parts: u64, now: Duration) {
+        if let Some(budget) = &self.budget {
+            budget.sent(parts, now);
+        }
+    }
+
+    /// How far the query may go.
+    pub fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// Number of the attempt that runs, from 1.
@@ -73,41 +96,57 @@ impl Attempts {
 
     /// The attempt failed because of these nodes. Every one of them counts, not only the first.
     pub fn failed(&mut self, nodes: impl IntoIterator<Item = (NodeKey, Error)>, now: Duration) -> Decision {
-        let mut last = None;
-        let mut somebody_new = false;
+        let (mut last, mut parts, mut somebody_new) = (None, 0, false);
         for (node, error) in nodes {
-            somebody_new |= self.failed_nodes.insert(node.clone());
-            last = Some(error.clone());
-            self.failed.insert(node, error);
+            somebody_new |= self.note(node, error.clone());
+            last = Some(error);
+            parts += 1;
         }
         let last = last.unwrap_or_else(|| {
             Error::new(ErrorCode::ServiceInternal, "an attempt failed because of a node that nobody named")
         });
-        if self.remaining(now).is_zero() {
-            return Decision::GiveUp(self.deadline_exceeded(now));
-        }
-        if !somebody_new {
+        if !somebody_new && !self.remaining(now).is_zero() {
             // The same query would meet the same node again.
             return Decision::GiveUp(last);
         }
-        if self.number >= self.limits.max_attempts {
-            return Decision::GiveUp(last.context(format_args!("gave up after {} attempts", self.number)));
-        }
-        self.number += 1;
-        Decision::Again
+        self.again(last, parts, now)
     }
 
     /// The attempt met the routing at a bad moment, such as a node that does not hold a segment any more, without a
-    /// node being at fault. It runs again while tries and time are left.
+    /// node being at fault. It runs again while tries, time and the budget are left.
     pub fn lagged(&mut self, error: Error, now: Duration) -> Decision {
+        self.again(error, 1, now)
+    }
+
+    /// Remembers a node that failed; it is out for the rest of the query. Says whether it is new among them.
+    pub(crate) fn note(&mut self, node: NodeKey, error: Error) -> bool {
+        self.failed.insert(node.clone(), error);
+        self.failed_nodes.insert(node)
+    }
+
+    /// The attempt that runs is at least the one of this number: parts of it were asked for so often.
+    pub(crate) fn advance_to(&mut self, number: u32) {
+        self.number = self.number.max(number);
+    }
+
+    /// Goes on to the next attempt, for so many parts that failed, if it is allowed.
+    pub(crate) fn again(&mut self, error: Error, parts: u64, now: Duration) -> Decision {
         if self.remaining(now).is_zero() {
             return Decision::GiveUp(self.deadline_exceeded(now));
         }
         if self.number >= self.limits.max_attempts {
             return Decision::GiveUp(error.context(format_args!("gave up after {} attempts", self.number)));
         }
+        if !self.take(parts, now) {
+            return Decision::GiveUp(error.context("gave up, the broker's budget for retries is used up"));
+        }
         self.number += 1;
         Decision::Again
+    }
+
+    /// Asks the budget for so many parts; without one everything is granted.
+    pub(crate) fn take(&self, parts: u64, now: Duration) -> bool {
+        self.budget.as_ref().is_none_or(|budget| budget.take(parts, now))
     }
 }
 
@@ -165,6 +204,24 @@ mod tests {
         assert!(
             matches!(attempts.lagged(lack(), SOON), Decision::GiveUp(error) if error.code() == ErrorCode::SegmentNotLoaded)
         );
+    }
+
+    #[test]
+    fn the_budget_of_all_queries_bounds_each() {
+        let budget = Arc::new(RetryBudget::new(0.2));
+        let mut again = 0;
+        for query in 0..30 {
+            let mut attempts = attempts(3).within(Arc::clone(&budget));
+            attempts.sent(1, SOON);
+            match attempts.failed([failure(query)], SOON) {
+                Decision::Again => again += 1,
+                Decision::GiveUp(error) => {
+                    assert!(error.to_string().contains("budget"), "{error}");
+                    assert_eq!(error.code(), ErrorCode::NodeNotAvailable);
+                }
+            }
+        }
+        assert_eq!((again, budget.exhausted()), (10, 20));
     }
 
     proptest! {

@@ -1,10 +1,14 @@
 //! What an answer rests on.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    time::Duration,
+};
 
 use pointsman_ids::{ClusterName, CollectionName, NodeKey, SegmentName, UnavailableCause};
 
-/// How many unavailable segments a report lists at most.
+/// How many unavailable segments a report lists at most, and how many fail-open ones.
 pub const MAX_LISTED: usize = 10;
 
 /// Why a segment of a collection did not have to be asked for.
@@ -67,7 +71,10 @@ pub struct Coverage {
     pub nodes_failed: u64,
     /// Age of the routing of each cluster whose coordinator is away.
     pub routing_age: BTreeMap<ClusterName, Duration>,
+    /// Clusters that the query was meant for and of which no snapshot has ever come.
+    pub not_connected: BTreeSet<ClusterName>,
     unavailable: Vec<UnavailableSegment>,
+    fail_open: Vec<(CollectionName, SegmentName)>,
 }
 
 impl Coverage {
@@ -84,6 +91,15 @@ impl Coverage {
         self.segments_unavailable += 1;
         if self.unavailable.len() < MAX_LISTED {
             self.unavailable.push(describe());
+        }
+    }
+
+    /// Counts an answered segment that went to an excluded node because nothing healthy held it; it is counted as
+    /// answered besides. The first [`MAX_LISTED`] are listed; `describe` is called for those alone.
+    pub fn add_fail_open(&mut self, describe: impl FnOnce() -> (CollectionName, SegmentName)) {
+        self.segments_fail_open += 1;
+        if self.fail_open.len() < MAX_LISTED {
+            self.fail_open.push(describe());
         }
     }
 
@@ -117,6 +133,11 @@ impl Coverage {
         &self.unavailable
     }
 
+    /// The first segments that were added as fail-open, at most [`MAX_LISTED`].
+    pub fn fail_open(&self) -> &[(CollectionName, SegmentName)] {
+        &self.fail_open
+    }
+
     /// Whether a segment that was asked for is missing.
     pub fn is_partial(&self) -> bool {
         self.segments_unavailable > 0
@@ -146,6 +167,7 @@ impl fmt::Display for Coverage {
             (self.segments_unavailable, "unavailable"),
             (self.segments_fail_open, "fail-open"),
             (self.nodes_failed, "nodes failed"),
+            (self.not_connected.len() as u64, "clusters not connected"),
         ];
         let left_out = LeftOut::ALL.map(|reason| (self.left_out(reason), reason.as_str()));
         let mut notes = notes.into_iter().chain(left_out).filter(|(count, _)| *count > 0);
@@ -186,6 +208,20 @@ mod tests {
         coverage.add_answered(12);
         coverage.add_left_out(LeftOut::Pruned, 3);
         assert_eq!(coverage.to_string(), "12 of 12 segments from 4 of 4 nodes, 1 nodes failed, 3 pruned");
+    }
+
+    #[test]
+    fn fail_open_segments_are_counted_and_the_first_listed() {
+        let mut coverage = Coverage::default();
+        coverage.add_answered(12);
+        for number in 0..12 {
+            coverage.add_fail_open(|| ("t".parse().unwrap(), format!("s{number}").parse().unwrap()));
+        }
+        assert_eq!((coverage.segments_fail_open, coverage.fail_open().len()), (12, MAX_LISTED));
+        assert!(!coverage.is_partial());
+        coverage.not_connected.insert("west".parse().unwrap());
+        let line = "12 of 12 segments from 0 of 0 nodes, 12 fail-open, 1 clusters not connected";
+        assert_eq!(coverage.to_string(), line);
     }
 
     proptest! {
