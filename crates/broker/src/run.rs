@@ -141,6 +141,7 @@ fn detector_settings(settings: &FailureDetectorSettings) -> failure_detector::Se
         max_delay: settings.max_delay,
         max_retries: settings.max_retries,
         probe_timeout: settings.probe_timeout,
-        ..failure_detector::Settings::default()
+        suspicion_limit: settings.suspicion_limit,
+        suspicion_window: settings.suspicion_window,
     }
 }
