@@ -1,4 +1,7 @@
-//! The synchronous heart: snapshots and events in, views and probes out.
+//! The synchronous heart: snapshots, deltas and events in; views and probes out.
+
+mod feed;
+mod settings;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,28 +9,62 @@ use std::{
     time::Duration,
 };
 
-use pointsman_failure_detector::{Action, Detector, Event, Key};
-use pointsman_ids::{
-    ClusterName, CollectionName, Error, ErrorCode, Incarnation, NodeKey, NodeName,
-    feed::{CollectionEntry, NodeEntry, Snapshot},
+use imbl::OrdMap;
+use pointsman_failure_detector::{Action, Detector, Event, Key, Probe, Record};
+use pointsman_ids::{ClusterName, CollectionName, Error, ErrorCode, NodeKey, NodeName};
+use pointsman_instance_selector::FailOpen;
+
+use crate::{
+    cluster::ClusterView,
+    manager::{Building, Manager},
+    spanning::Spanning,
+    switches,
+    view::{Exclusion, RoutingView},
 };
-use pointsman_instance_selector::{Nodes, States};
-use url::Url;
 
-use crate::view::{CollectionRouting, Exclusion, RoutingView};
+pub use settings::CoreSettings;
 
-/// The routing of one cluster without I/O: whoever drives it hands in what happened and when, publishes the views
-/// and carries out the probes.
+/// The routing of all clusters without I/O: whoever drives it hands in what happened and when, publishes the views and
+/// carries out the probes. Times are monotonic, since the driver's start.
 #[derive(Debug)]
 pub struct Core {
+    building: Building,
+    fail_open: FailOpen,
     detector: Detector,
+    /// In the order of the configuration.
+    managers: Vec<Manager>,
     view: Arc<RoutingView>,
+    /// The latest time that was heard of.
+    now: Duration,
 }
 
 impl Core {
-    /// Nothing is known of the cluster yet.
-    pub fn new(cluster: ClusterName, detector: Detector) -> Self {
-        Self { detector, view: Arc::new(RoutingView::empty(cluster)) }
+    /// Nothing is known of any cluster, and no manager runs.
+    ///
+    /// # Errors
+    /// `parameter_invalid` naming the setting that makes no sense.
+    pub fn new(settings: CoreSettings) -> Result<Self, Error> {
+        let CoreSettings { clusters, detector, new_segment_window, fail_open, adaptive, started_at } =
+            settings;
+        let refuse = |what: String| Err(Error::new(ErrorCode::ParameterInvalid, what));
+        if clusters.is_empty() {
+            return refuse("no cluster is named; the first one is the local one".to_owned());
+        }
+        if let Some(twice) = (1..clusters.len()).find(|at| clusters[..*at].contains(&clusters[*at])) {
+            return refuse(format!("cluster '{}' is named twice", clusters[twice]));
+        }
+        let building = Building { new_segment_window, adaptive: adaptive.is_on(), started_at };
+        let managers: Vec<_> = clusters.into_iter().map(Manager::new).collect();
+        let view = RoutingView {
+            clusters: managers.iter().map(|manager| manager.view.clone()).collect(),
+            collections: OrdMap::new(),
+            exclusions: Arc::default(),
+            detector: Arc::default(),
+            fail_open,
+            adaptive,
+        };
+        let detector = Detector::new(detector)?;
+        Ok(Self { building, fail_open, detector, managers, view: Arc::new(view), now: Duration::ZERO })
     }
 
     /// What queries are to be routed by now.
@@ -40,68 +77,41 @@ impl Core {
         self.detector.next_wakeup()
     }
 
-    /// Whether a node stands in the unhealthy set.
+    /// Whether a node stands in the unhealthy set under either of its keys.
     pub fn is_unhealthy(&self, node: &NodeKey) -> bool {
         self.detector.is_unhealthy(node)
     }
 
-    /// Takes something that happened to a node, and says who is to be probed.
-    pub fn handle(&mut self, event: Event, now: Duration) -> Vec<Key> {
+    /// Whether any node has a row of suspicions, so that [`Event::Answered`] may matter.
+    pub fn has_suspicions(&self) -> bool {
+        self.detector.has_suspicions()
+    }
+
+    /// The cluster that answers for a node when it is retried; `None`: no running manager has it enabled, so that it
+    /// counts as unhealthy without a call.
+    pub fn lookup(&self, key: &Key) -> Option<&ClusterName> {
+        let node = self.view.answerer(key)?;
+        self.managers.iter().map(|manager| &manager.view.name).find(|name| **name == node.key.cluster)
+    }
+
+    /// Takes something that happened to a node, and says what is to be probed.
+    pub fn handle(&mut self, event: Event, now: Duration) -> Vec<Probe> {
         self.handle_all([event], now)
     }
 
     /// The same for several things at once, with one view for all of them.
-    pub fn handle_all(&mut self, events: impl IntoIterator<Item = Event>, now: Duration) -> Vec<Key> {
+    pub fn handle_all(&mut self, events: impl IntoIterator<Item = Event>, now: Duration) -> Vec<Probe> {
+        self.now = self.now.max(now);
         let probes = self.feed_detector(events, now);
-        self.refresh();
+        self.publish(&BTreeSet::new());
         probes
     }
 
-    /// Takes a snapshot that is newer than the one before, and says who is to be probed. An older one, or the same
-    /// again, changes nothing.
-    ///
-    /// # Errors
-    /// `parameter_invalid` for a snapshot of another cluster. What was applied before stays in place.
-    pub fn apply(&mut self, mut snapshot: Snapshot, now: Duration) -> Result<Vec<Key>, Error> {
-        let before = self.view.clone();
-        if snapshot.cluster != before.snapshot.cluster {
-            let message = format!(
-                "a snapshot of cluster '{}' came to a broker of cluster '{}'",
-                snapshot.cluster, before.snapshot.cluster
-            );
-            return Err(Error::new(ErrorCode::ParameterInvalid, message));
-        }
-        if snapshot.version <= before.snapshot.version {
-            return Ok(vec![]);
-        }
-        let (entries, urls) = readable(std::mem::take(&mut snapshot.nodes), &before);
-        snapshot.nodes = entries;
-        for entry in &mut snapshot.collections {
-            if let Some(known) = before.collections.get(&entry.name)
-                && *known.entry == **entry
-            {
-                *entry = known.entry.clone();
-            }
-        }
-        let probes = self.feed_detector(membership(&before, &snapshot), now);
-        let nodes = Nodes::new(&snapshot.nodes, |name| self.is_excluded(&snapshot.cluster, name));
-        let collections = collections(&snapshot.collections, &nodes, &before);
-        self.view = Arc::new(RoutingView {
-            nodes,
-            urls: urls.into(),
-            collections: Arc::new(collections),
-            snapshot: Arc::new(snapshot),
-            ..RoutingView::clone(&before)
-        });
-        self.refresh();
-        Ok(probes)
-    }
-
-    fn feed_detector(&mut self, events: impl IntoIterator<Item = Event>, now: Duration) -> Vec<Key> {
+    fn feed_detector(&mut self, events: impl IntoIterator<Item = Event>, now: Duration) -> Vec<Probe> {
         let mut probes = vec![];
         for action in events.into_iter().flat_map(|event| self.detector.handle(event, now)) {
             match action {
-                Action::Probe(key) => probes.push(key),
+                Action::Probe(probe) => probes.push(probe),
                 // The views read the unhealthy set, so both are in force with the next view.
                 Action::Exclude(key) => tracing::warn!(node = %key, "node is excluded"),
                 Action::Include(key) => tracing::info!(node = %key, "node is included again"),
@@ -110,88 +120,59 @@ impl Core {
         probes
     }
 
-    fn is_excluded(&self, cluster: &ClusterName, node: &NodeName) -> bool {
-        self.detector.is_unhealthy(&NodeKey { cluster: cluster.clone(), node: node.clone() })
-    }
-
-    /// Makes a view of what the detector says now, if that differs.
-    fn refresh(&mut self) {
-        let view = &self.view;
-        let exclusion = |entry: &NodeEntry| {
-            let record = self.detector.record(&view.key(&entry.name))?;
-            let evidence = record.evidence.clone();
-            Some((entry.name.clone(), Exclusion { since: record.since, evidence, next_probe: record.next }))
-        };
-        let exclusions: BTreeMap<_, _> = view.snapshot.nodes.iter().filter_map(exclusion).collect();
-        if exclusions == view.exclusions && view.counters == *self.detector.counters() {
+    /// Makes a view of what is known now, if that differs. `collections` may have changed.
+    fn publish(&mut self, collections: &BTreeSet<CollectionName>) {
+        let exclusions: BTreeMap<_, _> =
+            self.detector.unhealthy().map(|(key, record)| (key.clone(), exclusion(record))).collect();
+        if !exclusions.keys().eq(self.view.exclusions.keys()) {
+            let detector = &self.detector;
+            for manager in self.managers.iter_mut().filter(|manager| manager.view.running) {
+                let cluster = manager.view.name.clone();
+                manager.exclude(|node| is_unhealthy(detector, &cluster, node));
+            }
+        }
+        let is_same = |(manager, view): (&Manager, &Arc<ClusterView>)| Arc::ptr_eq(&manager.view, view);
+        if exclusions == *self.view.exclusions
+            && *self.detector.counters() == *self.view.detector
+            && self.managers.iter().zip(&self.view.clusters).all(is_same)
+        {
             return;
         }
-        let nodes = view.nodes.with_excluded(|name| exclusions.contains_key(name));
-        let counters = self.detector.counters().clone();
-        self.view = Arc::new(RoutingView { nodes, exclusions, counters, ..RoutingView::clone(view) });
+        let clusters: Vec<_> = self.managers.iter().map(|manager| manager.view.clone()).collect();
+        let mut spanning = self.view.collections.clone();
+        for name in collections {
+            match Spanning::of(name.as_str(), &clusters) {
+                Some(collection) => drop(spanning.insert(name.clone(), Arc::new(collection))),
+                None => drop(spanning.remove(name)),
+            }
+        }
+        let fail_open = switches::in_force(self.fail_open, &clusters[0].snapshot.config);
+        self.view = Arc::new(RoutingView {
+            clusters,
+            collections: spanning,
+            exclusions: Arc::new(exclusions),
+            detector: Arc::new(self.detector.counters().clone()),
+            fail_open,
+            adaptive: self.view.adaptive,
+        });
+    }
+
+    /// Collections of all clusters: what they span may differ where a manager comes up.
+    fn all_collections(&self) -> BTreeSet<CollectionName> {
+        self.managers.iter().flat_map(|manager| manager.view.collections.keys().cloned()).collect()
     }
 }
 
-/// Nodes whose address can be read, with it. One that cannot keeps the last good address of its process, or is
-/// skipped.
-fn readable(nodes: Vec<NodeEntry>, before: &RoutingView) -> (Vec<NodeEntry>, Vec<Url>) {
-    let mut nodes = nodes;
-    nodes.sort_by(|a, b| a.name.cmp(&b.name));
-    nodes.dedup_by(|later, first| later.name == first.name);
-    let read = |mut node: NodeEntry| match Url::parse(&node.address) {
-        Ok(url) => Some((node, url)),
-        Err(error) => {
-            let known = before.nodes.by_name(&node.name)?;
-            tracing::error!(node = %node.name, address = %node.address, %error, "address cannot be read");
-            let (entry, url) = (before.nodes.entry(known), &before.urls[known.0 as usize]);
-            node.address.clone_from(&entry.address);
-            (entry.incarnation == node.incarnation).then(|| (node, url.clone()))
-        }
-    };
-    nodes.into_iter().filter_map(read).unzip()
+fn is_unhealthy(detector: &Detector, cluster: &ClusterName, node: &NodeName) -> bool {
+    detector.is_unhealthy(&NodeKey { cluster: cluster.clone(), node: node.clone() })
 }
 
-/// What the detector has to know of a change of the members.
-fn membership(before: &RoutingView, after: &Snapshot) -> Vec<Event> {
-    let key = |name: &NodeName| NodeKey { cluster: after.cluster.clone(), node: name.clone() };
-    let names: BTreeSet<&NodeName> = after.nodes.iter().map(|node| &node.name).collect();
-    let gone = before.snapshot.nodes.iter().filter(|node| !names.contains(&node.name));
-    let removed = gone.map(|node| Event::Removed { node: key(&node.name) });
-    let member = |node: &NodeEntry| Event::Member {
-        node: key(&node.name),
-        incarnation: node.incarnation,
-        enabled: node.enabled,
-    };
-    let was_lost = |node: &NodeEntry| {
-        let known = before.nodes.by_name(&node.name).map(|at| before.nodes.entry(at));
-        known.is_some_and(|known| known.lost && known.incarnation == node.incarnation)
-    };
-    // Its lease at the coordinator ended, which may be the one that is cut off: judge for ourselves.
-    let lost = after.nodes.iter().filter(|node| node.lost && !was_lost(node));
-    let suspected = lost.map(|node| Event::Suspected { node: key(&node.name) });
-    removed.chain(after.nodes.iter().map(member)).chain(suspected).collect()
-}
-
-/// States are built anew where the collection changed, or where nodes have other places.
-fn collections(
-    entries: &[Arc<CollectionEntry>],
-    nodes: &Nodes,
-    before: &RoutingView,
-) -> BTreeMap<CollectionName, CollectionRouting> {
-    let same_places = nodes.same_places(&before.nodes);
-    let build = |entry: &Arc<CollectionEntry>| {
-        let known = before.collections.get(&entry.name);
-        let states = match known {
-            Some(known) if same_places && Arc::ptr_eq(&known.entry, entry) => known.states.clone(),
-            _ => Arc::new(States::new(entry, nodes)),
-        };
-        let requests = known.map(|known| known.requests.clone()).unwrap_or_default();
-        (entry.name.clone(), CollectionRouting { entry: entry.clone(), states, requests })
-    };
-    entries.iter().map(build).collect()
-}
-
-/// Which process stands behind which address.
-pub(crate) fn processes(view: &RoutingView) -> impl Iterator<Item = (Url, Incarnation)> {
-    view.nodes.iter().map(|(at, entry)| (view.urls[at.0 as usize].clone(), entry.incarnation))
+fn exclusion(record: &Record) -> Exclusion {
+    Exclusion {
+        since: record.since,
+        evidence: record.evidence.clone(),
+        next_probe: record.next,
+        tries: record.tries,
+        last_probe: record.last_probe.clone(),
+    }
 }

@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use pointsman_channels::Channels;
 use pointsman_clock::{Clock, MonoTime};
-use pointsman_failure_detector::{Event, Key};
+use pointsman_failure_detector::{Event, Key, Probe};
 use pointsman_ids::{Epoch, FeedVersion, Incarnation, NodeKey};
 use tokio::{
     sync::{Notify, broadcast, mpsc, watch},
@@ -16,14 +16,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::{
-    core::{Core, processes},
-    probes::Probes,
-    status::Contact,
-    store::Store,
-    view::RoutingView,
-    watch::Word,
-};
+use crate::{core::Core, probes::Probes, status::Contact, store::Store, view::RoutingView, watch::Word};
 
 /// A changed snapshot is stored at most so often.
 const SAVE_PAUSE: Duration = Duration::from_secs(5);
@@ -110,11 +103,11 @@ impl Keeper {
         retry.unwrap_or(SAVE_PAUSE).clamp(Duration::from_millis(1), SAVE_PAUSE)
     }
 
-    fn handle(&mut self, events: impl IntoIterator<Item = Event>) -> Vec<Key> {
+    fn handle(&mut self, events: impl IntoIterator<Item = Event>) -> Vec<Probe> {
         self.core.handle_all(events, self.clock.mono().since_start())
     }
 
-    fn listen(&mut self, word: Word) -> Vec<Key> {
+    fn listen(&mut self, word: Word) -> Vec<Probe> {
         let now = self.clock.mono();
         let before = self.published.contact.load_full();
         let (contact, probes) = match word {
@@ -139,25 +132,26 @@ impl Keeper {
 
     /// A connection ended that nobody closed. Whoever waited for an answer on it reports for himself; if nobody did,
     /// one probe tells.
-    fn dropped(&mut self, url: Result<Url, broadcast::error::RecvError>) -> Vec<Key> {
+    fn dropped(&mut self, url: Result<Url, broadcast::error::RecvError>) -> Vec<Probe> {
         let node = url.ok().and_then(|url| self.core.view().node_by_url(&url));
-        self.handle(node.map(|node| Event::Suspected { node: node.key }))
+        self.handle(node.map(|node| Event::ProbeWanted { node: node.key, incarnation: node.incarnation }))
     }
 
     /// Puts a new view in force, and starts probes.
-    pub(crate) fn publish(&mut self, probes: Vec<Key>) {
+    pub(crate) fn publish(&mut self, probes: Vec<Probe>) {
         let view = self.core.view();
         let before = self.published.view.load();
         if !Arc::ptr_eq(view, &before) {
-            if !Arc::ptr_eq(&view.snapshot, &before.snapshot) {
+            if !Arc::ptr_eq(view.snapshot(), before.snapshot()) {
                 // Connections to a process that is gone are closed before its successor gets a query.
-                self.channels.set_members(processes(view));
+                self.channels
+                    .set_members(view.members().into_iter().map(|node| (node.url, node.incarnation)));
             }
             self.published.view.store(view.clone());
-            self.published.version.send_replace(view.snapshot.version);
+            self.published.version.send_replace(view.snapshot().version);
         }
-        for key in probes {
-            self.probes.start(key, view);
+        for probe in probes {
+            self.probes.start(probe, view);
         }
     }
 }
@@ -177,7 +171,7 @@ impl Saver {
     }
 
     fn save_if_due(&mut self, published: &Published, now: MonoTime, clock: &dyn Clock) {
-        let version = published.view.load().snapshot.version;
+        let version = published.view.load().snapshot().version;
         let due = match self.saved {
             _ if !published.contact.load().connected || version == FeedVersion(0) => false,
             None => true,
@@ -205,7 +199,7 @@ impl Saver {
         let heard = clock.wall().0.saturating_sub(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
         let (store, epoch) = (self.store.clone(), self.epoch);
         Some(tokio::task::spawn_blocking(move || {
-            if let Err(error) = store.save(pointsman_clock::WallTime(heard), epoch, &view.snapshot) {
+            if let Err(error) = store.save(pointsman_clock::WallTime(heard), epoch, view.snapshot()) {
                 tracing::error!(%error, "snapshot cannot be stored; a restart without the coordinator would miss it");
             }
         }))

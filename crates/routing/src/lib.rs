@@ -1,59 +1,70 @@
 //! What a broker routes by.
 //!
-//! [`Routing`] watches the coordinator's feed and publishes a [`RoutingView`] behind one atomic pointer: catalog,
-//! nodes and the candidates of every segment at one version. A query takes one view and uses it to its end; readers
-//! never wait for writers. The newest snapshot is kept on disk, so that a broker goes on, and starts, while the
-//! coordinator is away. The same task drives the failure detector: queries report nodes that died under them, probes
-//! bring them back, and each change makes a new view beside the query path.
+//! [`Core`] is the synchronous heart: it takes the feeds of one or several clusters and what happens to their nodes,
+//! and makes a [`RoutingView`] of it, an immutable value with catalog, nodes and the candidates of every segment. A
+//! query takes one view and uses it to its end; readers take no lock. [`RoutingView::route`] is a function of view and
+//! request.
 //!
-//! ```no_run
-//! use std::{collections::BTreeSet, sync::Arc, time::Duration};
-//! use pointsman_channels::{ChannelSettings, Channels};
-//! use pointsman_clock::SystemClock;
-//! use pointsman_routing::{Deps, Routing, SelectOptions, Settings};
-//! use tokio_util::sync::CancellationToken;
+//! [`Routing`] drives a core: it watches the coordinators' feeds, publishes each view behind one atomic pointer, keeps
+//! the newest snapshot on disk, so that a broker goes on, and starts, while the coordinator is away, and carries out
+//! the failure detector's probes.
 //!
-//! # async fn example() -> pointsman_ids::Result<()> {
-//! let settings = Settings {
-//!     broker: "broker-1".into(),
-//!     cluster: "local".parse()?,
-//!     coordinators: vec!["http://127.0.0.1:8190".parse().unwrap()],
-//!     data_dir: "pointsman-data/broker".into(),
-//!     max_snapshot_age: Duration::from_secs(24 * 3600),
-//!     detector: pointsman_failure_detector::Settings::default(),
-//!     probe_timeout: Duration::from_secs(2),
-//! };
-//! let deps = Deps {
-//!     clock: Arc::new(SystemClock::default()),
-//!     seed: 7,
-//!     channels: Channels::tcp(ChannelSettings::default()),
-//!     coordinator_channels: Channels::tcp(ChannelSettings::default()),
-//! };
-//! let routing = Routing::start(settings, deps, CancellationToken::new()).await?;
-//! let view = routing.view();
-//! if let Some(orders) = view.collection("orders") {
-//!     let none = BTreeSet::new();
-//!     let options = SelectOptions::new(view.next_request_id(orders), &none);
-//!     let selection = view.select(orders, &[0, 1, 2], &options)?;
-//!     for (node, segments) in selection.parts() {
-//!         println!("{} scans {segments:?}", view.node(node).url);
-//!     }
-//! }
-//! # Ok(()) }
+//! ```
+//! use std::{sync::Arc, time::Duration};
+//! use pointsman_ids::{FeedVersion, feed::Snapshot};
+//! use pointsman_routing::{Core, CoreSettings, RouteRequest};
+//!
+//! let mut core = Core::new(CoreSettings {
+//!     clusters: vec!["home".parse()?],
+//!     detector: Default::default(),
+//!     new_segment_window: Duration::from_secs(300),
+//!     fail_open: Default::default(),
+//!     adaptive: Default::default(),
+//!     started_at: 0,
+//! })?;
+//! let snapshot = Snapshot { version: FeedVersion(1), ..Snapshot::empty("home".parse()?) };
+//! core.apply(snapshot, Duration::ZERO)?;
+//!
+//! let view = Arc::clone(core.view());
+//! let error = view.route(&RouteRequest::all("orders", 0)).unwrap_err();
+//! assert!(error.message().contains("'orders'"));
+//! # Ok::<(), pointsman_ids::Error>(())
 //! ```
 
+mod cluster;
+mod collections;
 mod core;
+mod counters;
+mod explain;
+mod gaps;
+mod inputs;
 mod keeper;
+mod manager;
+mod members;
+mod part;
 mod probes;
+mod request;
 mod request_ids;
+mod route;
 mod routing;
+mod samplers;
+mod samples;
+mod spanning;
+mod split;
 mod status;
 mod store;
+mod switches;
+mod touched;
 mod view;
 mod watch;
 
-pub use core::Core;
+pub use cluster::RoutedNode;
+pub use core::{Core, CoreSettings};
+pub use explain::{CandidateExplanation, SegmentExplanation};
+pub use request::{RouteRequest, RoutedPart, RoutingTable, Unavailable, Wanted};
 pub use request_ids::RequestIds;
 pub use routing::{Deps, Routing, Settings};
+pub use samples::{Sample, SampleKind};
 pub use status::{FeedState, NodeStatus};
-pub use view::{Exclusion, RoutedNode, RoutingView, SelectOptions};
+pub use switches::FAIL_OPEN_KEY;
+pub use view::{Exclusion, RoutingView};

@@ -3,14 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use pointsman_channels::{Channels, Verdict};
-use pointsman_failure_detector::{Event, Key, Outcome};
+use pointsman_failure_detector::{Event, Outcome, PROBES_SIDE_BY_SIDE, Probe};
 use tokio::{sync::Semaphore, task::JoinSet};
-use url::Url;
 
 use crate::RoutingView;
-
-/// Probes that run at once; others wait for a place.
-const SIDE_BY_SIDE: usize = 16;
 
 /// Probes under way.
 #[derive(Debug)]
@@ -23,12 +19,17 @@ pub(crate) struct Probes {
 
 impl Probes {
     pub(crate) fn new(channels: Channels, timeout: Duration) -> Self {
-        Self { channels, timeout, places: Arc::new(Semaphore::new(SIDE_BY_SIDE)), running: JoinSet::new() }
+        Self {
+            channels,
+            timeout,
+            places: Arc::new(Semaphore::new(PROBES_SIDE_BY_SIDE)),
+            running: JoinSet::new(),
+        }
     }
 
     /// Starts a probe at the address that the node has now.
-    pub(crate) fn start(&mut self, key: Key, view: &RoutingView) {
-        let url = enabled_at(&key, view);
+    pub(crate) fn start(&mut self, started: Probe, view: &RoutingView) {
+        let url = view.answerer(started.key()).map(|node| node.url);
         let (channels, timeout, places) = (self.channels.clone(), self.timeout, self.places.clone());
         self.running.spawn(async move {
             let outcome = match url {
@@ -40,7 +41,7 @@ impl Probes {
                     probe.await.map_or_else(|error| Outcome::Error(error.to_string()), outcome)
                 }
             };
-            Event::Probed { key, outcome }
+            Event::Probed { probe: started, outcome }
         });
     }
 
@@ -55,17 +56,6 @@ impl Probes {
             }
         }
     }
-}
-
-/// Where the node listens, if the cluster lets anybody call it.
-fn enabled_at(key: &Key, view: &RoutingView) -> Option<Url> {
-    let name = match key {
-        Key::Node(node) if node.cluster == view.snapshot().cluster => &node.node,
-        Key::Node(_) => return None,
-        Key::Bare(name) => name,
-    };
-    let node = view.nodes.by_name(name).filter(|node| view.nodes.is_enabled(*node))?;
-    Some(view.node(node).url)
 }
 
 fn outcome(verdict: Verdict) -> Outcome {

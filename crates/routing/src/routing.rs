@@ -5,14 +5,14 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use arc_swap::ArcSwap;
 use pointsman_channels::Channels;
 use pointsman_clock::Clock;
-use pointsman_failure_detector::Detector;
 use pointsman_ids::{ClusterName, Epoch, Error, ErrorCode, FeedVersion, Incarnation, NodeKey};
+use pointsman_instance_selector::{AdaptiveSettings, FailOpen};
 use tokio::sync::{mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use url::Url;
 
 use crate::{
-    core::Core,
+    core::{Core, CoreSettings},
     keeper::{Keeper, Published, Reports, Saver},
     probes::Probes,
     status::{self, Contact, FeedState, NodeStatus},
@@ -75,8 +75,16 @@ impl Routing {
         if settings.coordinators.is_empty() {
             return Err(Error::new(ErrorCode::ParameterInvalid, "no coordinator is named"));
         }
-        let mut core = Core::new(settings.cluster.clone(), Detector::new(settings.detector.clone())?);
         let now = deps.clock.mono();
+        let since_start = u64::try_from(now.since_start().as_nanos()).unwrap_or(u64::MAX);
+        let mut core = Core::new(CoreSettings {
+            clusters: vec![settings.cluster.clone()],
+            detector: settings.detector.clone(),
+            new_segment_window: Duration::from_mins(5),
+            fail_open: FailOpen::default(),
+            adaptive: AdaptiveSettings::default(),
+            started_at: deps.clock.wall().0.saturating_sub(since_start),
+        })?;
         let store = Store::new(&settings.data_dir);
         let (mut contact, mut epoch, mut saved) = (Contact::default(), Epoch::default(), None);
         let mut probes = vec![];
@@ -85,7 +93,7 @@ impl Routing {
             Ok(Some((stored, age))) => match core.apply(stored.snapshot, now.since_start()) {
                 Ok(first) => {
                     probes = first;
-                    let version = core.view().snapshot.version;
+                    let version = core.view().snapshot().version;
                     tracing::info!(version = version.0, ?age, "starting from the stored snapshot");
                     contact.heard = Some((now, age));
                     epoch = stored.epoch;
@@ -98,7 +106,7 @@ impl Routing {
         if let Some(why) = &contact.refused {
             tracing::warn!(%why, "stored snapshot is not taken");
         }
-        let view = Arc::new(ArcSwap::new(Arc::new(RoutingView::empty(settings.cluster))));
+        let view = Arc::new(ArcSwap::new(core.view().clone()));
         let published = Arc::new(Published {
             view: view.clone(),
             contact: ArcSwap::from_pointee(contact),
@@ -140,7 +148,7 @@ impl Routing {
 
     /// Whether there is anything to route by.
     pub fn is_ready(&self) -> bool {
-        self.published.view.load().snapshot.version > FeedVersion(0)
+        self.published.view.load().snapshot().version > FeedVersion(0)
     }
 
     /// Tells of views: the version of the one in force, on every change.

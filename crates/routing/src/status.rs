@@ -5,7 +5,7 @@ use std::time::Duration;
 use pointsman_clock::MonoTime;
 use pointsman_ids::NodeKey;
 
-use crate::RoutingView;
+use crate::{RoutedNode, RoutingView};
 
 /// A node as the broker sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,17 +60,17 @@ impl Contact {
 
 pub(crate) fn nodes(view: &RoutingView, now: MonoTime) -> Vec<NodeStatus> {
     let now = now.since_start();
-    let status = |(at, entry): (_, &pointsman_ids::feed::NodeEntry)| {
-        let exclusion = view.exclusions.get(&entry.name);
+    let status = |node: RoutedNode| {
+        let exclusion = view.exclusion(&node.key);
         NodeStatus {
-            node: view.key(&entry.name),
-            enabled: view.nodes.is_enabled(at),
-            routable: view.nodes.is_routable(at),
-            lost: entry.lost,
+            enabled: view.is_enabled(&node.key),
+            routable: view.is_routable(&node.key),
+            lost: view.is_lost(&node.key),
             excluded_for: exclusion.map(|exclusion| now.saturating_sub(exclusion.since)),
             evidence: exclusion.map(|exclusion| exclusion.evidence.clone()).unwrap_or_default(),
             next_probe_in: exclusion.map(|exclusion| exclusion.next_probe.saturating_sub(now)),
+            node: node.key,
         }
     };
-    view.nodes.iter().map(status).collect()
+    view.members().into_iter().map(status).collect()
 }

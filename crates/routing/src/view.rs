@@ -2,43 +2,40 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
-use pointsman_failure_detector::Counters;
+use imbl::OrdMap;
+use pointsman_failure_detector::{Counters, Key};
 use pointsman_ids::{
-    ClusterName, CollectionName, Error, ErrorCode, GroupName, GroupNumber, Incarnation, NodeKey, NodeName,
-    feed::{CollectionEntry, LoadState, Snapshot},
+    ClusterName, CollectionName, Error, ErrorCode, GroupName, NodeKey,
+    feed::{CollectionEntry, Snapshot},
 };
-use pointsman_instance_selector::{NodeIndex, NodeSet, Nodes, Request, Selection, States, select};
+use pointsman_instance_selector::{AdaptiveSettings, FailOpen, InFlight, NodeStatistics, decay};
 use url::Url;
 
-/// Catalog, nodes and candidates of one cluster at one moment.
+use crate::{
+    cluster::{ClusterView, RoutedNode},
+    members::Member,
+    spanning::Spanning,
+};
+
+/// Catalogs, nodes and candidates of all clusters at one moment.
 #[derive(Clone, Debug)]
 pub struct RoutingView {
-    pub(crate) snapshot: Arc<Snapshot>,
-    pub(crate) nodes: Nodes,
-    /// Where each node's worker listens, by its place in `nodes`.
-    pub(crate) urls: Arc<[Url]>,
-    pub(crate) collections: Arc<BTreeMap<CollectionName, CollectionRouting>>,
-    pub(crate) exclusions: BTreeMap<NodeName, Exclusion>,
-    pub(crate) counters: Counters,
+    /// In the order of the configuration, the local one first.
+    pub(crate) clusters: Vec<Arc<ClusterView>>,
+    pub(crate) collections: OrdMap<CollectionName, Arc<Spanning>>,
+    /// The unhealthy set.
+    pub(crate) exclusions: Arc<BTreeMap<Key, Exclusion>>,
+    pub(crate) detector: Arc<Counters>,
+    /// The switches in force.
+    pub(crate) fail_open: FailOpen,
+    pub(crate) adaptive: AdaptiveSettings,
 }
 
-/// What routing adds to a collection of the snapshot.
-#[derive(Clone, Debug)]
-pub(crate) struct CollectionRouting {
-    pub(crate) entry: Arc<CollectionEntry>,
-    pub(crate) states: Arc<States>,
-    /// The request ids that were given out; it outlives changes of the collection.
-    pub(crate) requests: Arc<AtomicU64>,
-}
-
-/// Why and since when a node is excluded. Times are since the start of the clock.
+/// Why and since when a key stands in the unhealthy set. Times are since the start of the clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exclusion {
     /// When it was marked.
@@ -47,205 +44,207 @@ pub struct Exclusion {
     pub evidence: String,
     /// When it is probed next.
     pub next_probe: Duration,
-}
-
-/// A node with all that a call to it needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RoutedNode {
-    /// Who.
-    pub key: NodeKey,
-    /// Where its worker listens.
-    pub url: Url,
-    /// Its process; reports about the node carry it.
-    pub incarnation: Incarnation,
-}
-
-/// What a request asks of a selection, besides segments.
-#[derive(Clone, Copy, Debug)]
-pub struct SelectOptions<'a> {
-    /// Requests with the same id choose alike. All scans of one query on one collection share one, retries included.
-    pub request_id: u64,
-    /// Nodes that failed under this query.
-    pub without: &'a BTreeSet<NodeKey>,
-    /// Over how many of a segment's replicas a request spreads, for collections with `replica_group`; at least 1.
-    pub num_replica_groups: u32,
-    /// Only replicas of this resource group answer; `None`: all do.
-    pub resource_group: Option<&'a GroupName>,
-}
-
-impl<'a> SelectOptions<'a> {
-    /// The usual options.
-    pub fn new(request_id: u64, without: &'a BTreeSet<NodeKey>) -> Self {
-        Self { request_id, without, num_replica_groups: 1, resource_group: None }
-    }
+    /// Failed probes so far.
+    pub tries: u64,
+    /// What the last failed probe saw; `None` before the first.
+    pub last_probe: Option<String>,
 }
 
 impl RoutingView {
-    pub(crate) fn empty(cluster: ClusterName) -> Self {
-        Self {
-            snapshot: Arc::new(Snapshot::empty(cluster)),
-            nodes: Nodes::new(&[], |_| false),
-            urls: Arc::default(),
-            collections: Arc::default(),
-            exclusions: BTreeMap::new(),
-            counters: Counters::default(),
-        }
-    }
-
-    /// What the coordinator said. Collections that a newer snapshot did not change stay the same pointers.
+    /// What the local coordinator said. Collections that a newer snapshot did not change stay the same pointers.
     pub fn snapshot(&self) -> &Arc<Snapshot> {
-        &self.snapshot
+        &self.local().snapshot
     }
 
-    /// The collection of this name.
+    /// The local cluster.
+    pub fn cluster(&self) -> &ClusterName {
+        &self.local().name
+    }
+
+    /// Every cluster of the configuration, local first, with its newest snapshot; `None`: it was never connected.
+    pub fn clusters(&self) -> impl Iterator<Item = (&ClusterName, Option<&Arc<Snapshot>>)> {
+        self.clusters
+            .iter()
+            .map(|cluster| (&cluster.name, Some(&cluster.snapshot).filter(|_| cluster.running)))
+    }
+
+    /// The collection of this name as it is routed: one that spans clusters has the local definition and the segments
+    /// of all parts, one part after the other. What a segment of another cluster points at (partition, shard, replica,
+    /// node ids) is meant in that cluster's own catalog.
     pub fn collection(&self, name: &str) -> Option<&Arc<CollectionEntry>> {
-        self.snapshot.collection(name)
+        self.collections.get(name).map(|spanning| &spanning.entry)
+    }
+
+    /// All collections that running clusters have, by name.
+    pub fn collections(&self) -> impl Iterator<Item = &Arc<CollectionEntry>> {
+        self.collections.values().map(|spanning| &spanning.entry)
+    }
+
+    /// The clusters that have a part of the collection, with the positions of its segments, ascending.
+    pub fn parts(&self, collection: &str) -> impl Iterator<Item = (&ClusterName, std::ops::Range<u32>)> {
+        let parts = self.collections.get(collection).into_iter().flat_map(|spanning| &spanning.parts);
+        parts.filter_map(|span| {
+            let cluster = self.clusters.get(span.cluster)?;
+            Some((&cluster.name, span.start..span.start.saturating_add(span.len)))
+        })
     }
 
     /// A fresh request id: every collection counts on its own, or two that are queried in turn would each hit the
-    /// same replica for ever. 0 for a collection that is not in this view.
+    /// same replica for ever. 0 for a collection that cannot be routed.
     pub fn next_request_id(&self, collection: &CollectionEntry) -> u64 {
-        let routing = self.collections.get(&collection.name);
-        routing.map_or(0, |routing| routing.requests.fetch_add(1, Ordering::Relaxed))
+        let Some(spanning) = self.collections.get(&collection.name) else { return 0 };
+        let parts = self.located(collection.name.as_str(), spanning);
+        let first = parts.iter().find_map(|part| part.routed.built());
+        first.map_or(0, |first| first.counters.requests.fetch_add(1, Relaxed))
     }
 
-    /// Chooses a node for each of the segments, which are positions in the segments of `collection`; these must be
-    /// the ones of this view.
-    ///
-    /// # Errors
-    /// `collection_not_found`; `collection_not_loaded`, or `collection_not_fully_loaded` with the progress, when
-    /// there is no current target; `resource_group_not_found`, or `collection_not_fully_loaded` when the load has not
-    /// finished in the group; `service_internal` for a collection of another view; what
-    /// [`pointsman_instance_selector::select`] refuses.
-    pub fn select(
+    /// Nodes that any stage of a query may run on, by cluster and name: the routable ones of the clusters that its
+    /// collections lie in (the local one for a query without collections), without those that failed under it. Under
+    /// a resource group only nodes of that group's replicas of the collections. When there is none, such stages run
+    /// in the broker.
+    pub fn stage_nodes<'a>(
         &self,
-        collection: &CollectionEntry,
-        segments: &[u32],
-        options: &SelectOptions<'_>,
-    ) -> Result<Selection, Error> {
-        let routing = self.routing(collection)?;
-        let request = Request {
-            without: self.node_set(options.without),
-            num_replica_groups: options.num_replica_groups,
-            group: options.resource_group.map(|group| self.scope(&routing.entry, group)).transpose()?,
-            ..Request::these(segments, options.request_id)
+        collections: impl IntoIterator<Item = &'a str>,
+        group: Option<&GroupName>,
+        without: &BTreeSet<NodeKey>,
+    ) -> Vec<RoutedNode> {
+        let names: Vec<_> = collections.into_iter().collect();
+        let in_group = |cluster: &ClusterView, group: &GroupName| {
+            let number = cluster.group(group);
+            let built = names.iter().filter_map(|name| cluster.built(name));
+            let nodes = built.filter_map(|collection| collection.nodes_of(&cluster.names, number?).cloned());
+            nodes.reduce(|one, other| one.iter().chain(other.iter()).collect()).unwrap_or_default()
         };
-        select(&routing.states, &self.nodes, &request)
-    }
-
-    /// The number of a group that may answer for the collection on its own.
-    fn scope(&self, entry: &CollectionEntry, group: &GroupName) -> Result<GroupNumber, Error> {
-        let known = self.snapshot.groups.iter().find(|known| known.name == *group);
-        let number = known.map(|known| known.number).ok_or_else(|| {
-            Error::new(ErrorCode::ResourceGroupNotFound, format!("there is no resource group '{group}'"))
-        })?;
-        let has_replica = entry.replicas.iter().any(|replica| replica.group == number);
-        if has_replica && entry.finished_groups.contains(&number) {
-            return Ok(number);
+        let has_part = |at: usize| {
+            let spans = |name: &&str| {
+                self.collections.get(*name).is_some_and(|it| it.parts.iter().any(|part| part.cluster == at))
+            };
+            if names.is_empty() { at == 0 } else { names.iter().any(spans) }
+        };
+        let mut nodes: Vec<RoutedNode> = vec![];
+        for (_, cluster) in self.clusters.iter().enumerate().filter(|(at, _)| has_part(*at)) {
+            let may = cluster.nodes.routable().without(&cluster.node_set(without));
+            let within = group.map(|group| in_group(cluster, group));
+            let may = may.iter().filter(|node| within.as_ref().is_none_or(|within| within.contains(*node)));
+            nodes.extend(may.filter_map(|node| cluster.node(node)));
         }
-        let what = if has_replica { "is not fully loaded" } else { "has no replica" };
-        let message = format!("collection '{}' {what} in resource group '{group}'", entry.name);
-        Err(Error::new(ErrorCode::CollectionNotFullyLoaded, message))
-    }
-
-    fn routing(&self, collection: &CollectionEntry) -> Result<&CollectionRouting, Error> {
-        let name = &collection.name;
-        let routing = self
-            .collections
-            .get(name)
-            .ok_or_else(|| Error::new(ErrorCode::CollectionNotFound, format!("no collection '{name}'")))?;
-        if (routing.entry.id, routing.entry.version) != (collection.id, collection.version) {
-            let message =
-                format!("collection '{name}' was planned against another view than it is routed by");
-            return Err(Error::new(ErrorCode::ServiceInternal, message));
-        }
-        match routing.entry.load {
-            LoadState::Serving => Ok(routing),
-            LoadState::Loading { percent } => Err(Error::new(
-                ErrorCode::CollectionNotFullyLoaded,
-                format!("collection '{name}' is being loaded ({percent}%) and cannot be queried yet"),
-            )),
-            LoadState::NotLoaded => Err(Error::new(
-                ErrorCode::CollectionNotLoaded,
-                format!("collection '{name}' is not loaded; load it first"),
-            )),
-        }
-    }
-
-    /// Nodes that any stage of a query may run on: the routable ones, by name, without those that failed under it.
-    pub fn stage_nodes(&self, without: &BTreeSet<NodeKey>) -> Vec<RoutedNode> {
-        let failed = self.node_set(without);
-        let routable = self.nodes.routable().iter().filter(|node| !failed.contains(*node));
-        routable.map(|node| self.node(node)).collect()
-    }
-
-    /// A node of a selection of this view.
-    pub fn node(&self, node: NodeIndex) -> RoutedNode {
-        let entry = self.nodes.entry(node);
-        RoutedNode {
-            key: self.key(&entry.name),
-            url: self.urls[node.0 as usize].clone(),
-            incarnation: entry.incarnation,
-        }
+        nodes.sort_by(|one, other| one.key.cmp(&other.key));
+        nodes
     }
 
     /// The node whose worker listens at `url`.
     pub fn node_by_url(&self, url: &Url) -> Option<RoutedNode> {
-        self.nodes
-            .iter()
-            .map(|(at, _)| at)
-            .find(|at| self.urls[at.0 as usize] == *url)
-            .map(|at| self.node(at))
+        self.clusters.iter().find_map(|cluster| {
+            let (node, _) = cluster.members.iter().find(|(_, member)| member.url == *url)?;
+            cluster.node(node)
+        })
     }
 
-    /// The nodes that have a segment, or should have it when nobody does, by name. For reports on segments that
-    /// nobody answers for.
-    pub fn nodes_of(&self, collection: &CollectionEntry, segment: u32) -> Vec<NodeKey> {
-        let Ok(routing) = self.routing(collection) else { return vec![] };
-        let candidates = routing.states.candidates(segment).unwrap_or_default();
-        if !candidates.is_empty() {
-            return candidates.iter().map(|candidate| self.node(candidate.node).key).collect();
-        }
-        let copies = collection.segments.get(segment as usize).map_or(&[][..], |segment| &segment.copies);
-        let assigned = copies.iter().filter(|copy| copy.assigned.is_some_and(|state| state.serves()));
-        let nodes: BTreeSet<_> = assigned.filter_map(|copy| self.nodes.by_id(copy.node)).collect();
-        nodes.into_iter().map(|node| self.node(node).key).collect()
+    /// The node that answers for a key: that of its cluster, for a bare name the local one or else that of the first
+    /// remote cluster; in each case only where it is enabled.
+    pub fn answerer(&self, key: &Key) -> Option<RoutedNode> {
+        let (cluster, name) = match key {
+            Key::Node(node) => (Some(&node.cluster), &node.node),
+            Key::Bare(name) => (None, name),
+        };
+        let asked = self.running().filter(|asked| cluster.is_none_or(|cluster| asked.name == *cluster));
+        asked.into_iter().find_map(|cluster| {
+            let node = cluster.place(name).filter(|node| cluster.nodes.is_enabled(*node))?;
+            cluster.node(node)
+        })
     }
 
-    /// Whether the cluster lets queries go to the node.
-    pub fn is_enabled(&self, node: &NodeName) -> bool {
-        self.nodes.by_name(node).is_some_and(|node| self.nodes.is_enabled(node))
+    /// Every member of every running cluster, cluster after cluster, by name.
+    pub fn members(&self) -> Vec<RoutedNode> {
+        let of = |cluster: &Arc<ClusterView>| {
+            let mut nodes: Vec<_> =
+                cluster.members.iter().filter_map(|(node, _)| cluster.node(node)).collect();
+            nodes.sort_by(|one, other| one.key.cmp(&other.key));
+            nodes
+        };
+        self.running().flat_map(of).collect()
+    }
+
+    /// Whether its cluster lets queries go to the node.
+    pub fn is_enabled(&self, node: &NodeKey) -> bool {
+        self.find(node).is_some_and(|(cluster, place)| cluster.nodes.is_enabled(place))
     }
 
     /// Whether the node is enabled and not excluded.
-    pub fn is_routable(&self, node: &NodeName) -> bool {
-        self.nodes.by_name(node).is_some_and(|node| self.nodes.is_routable(node))
+    pub fn is_routable(&self, node: &NodeKey) -> bool {
+        self.find(node).is_some_and(|(cluster, place)| cluster.nodes.is_routable(place))
     }
 
-    /// Excluded members, by name.
-    pub fn exclusions(&self) -> &BTreeMap<NodeName, Exclusion> {
+    /// Whether the node's lease at its coordinator has ended.
+    pub fn is_lost(&self, node: &NodeKey) -> bool {
+        self.member(node).is_some_and(|member| member.entry.lost)
+    }
+
+    /// The routable nodes of every running cluster, by name.
+    pub fn routable(&self) -> impl Iterator<Item = (&ClusterName, Vec<NodeKey>)> {
+        self.running().map(|cluster| {
+            let nodes = cluster.nodes.routable().iter().filter_map(|node| cluster.key_of(node));
+            let mut nodes: Vec<_> = nodes.collect();
+            nodes.sort();
+            (&cluster.name, nodes)
+        })
+    }
+
+    /// The unhealthy set with what is held against each key, members and others, by key.
+    pub fn exclusions(&self) -> &BTreeMap<Key, Exclusion> {
         &self.exclusions
     }
 
-    /// Number of enabled and of routable nodes.
-    pub fn node_counts(&self) -> (usize, usize) {
-        let enabled = self.nodes.iter().filter(|(node, _)| self.nodes.is_enabled(*node)).count();
-        (enabled, self.nodes.routable().iter().count())
+    /// What is held against a node under either of its keys; `None`: it is not excluded.
+    pub fn exclusion(&self, node: &NodeKey) -> Option<&Exclusion> {
+        Key::both(node).iter().find_map(|key| self.exclusions.get(key))
     }
 
-    /// What the failure detector had counted when this view was made.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
+    /// The switches of fail-open in force.
+    pub fn fail_open(&self) -> FailOpen {
+        self.fail_open
     }
 
-    pub(crate) fn key(&self, node: &NodeName) -> NodeKey {
-        NodeKey { cluster: self.snapshot.cluster.clone(), node: node.clone() }
+    /// Counts a request that is being sent to a node, until the guard is ended or dropped; `None`: the node is no
+    /// member. `now` is since the start of the clock.
+    pub fn sent(&self, node: &NodeKey, now: Duration) -> Option<InFlight> {
+        let member = self.member(node)?;
+        let statistics = member.statistics.get_or_init(|| Arc::new(NodeStatistics::new(self.adaptive, now)));
+        Some(statistics.sent(now))
     }
 
-    fn node_set(&self, keys: &BTreeSet<NodeKey>) -> NodeSet {
-        let mut set = NodeSet::empty(self.nodes.len());
-        let ours = keys.iter().filter(|key| key.cluster == self.snapshot.cluster);
-        ours.filter_map(|key| self.nodes.by_name(&key.node)).for_each(|node| set.insert(node));
-        set
+    /// Lets statistics that were not fed for a while drift to those of the others; to be called once per
+    /// [`AdaptiveSettings::decay_window`].
+    pub fn decay_statistics(&self, now: Duration) {
+        let members = self.clusters.iter().flat_map(|cluster| cluster.members.iter());
+        let measured: Vec<_> = members.filter_map(|(_, member)| member.statistics.get().cloned()).collect();
+        decay(&measured, now);
+    }
+
+    pub(crate) fn running(&self) -> impl Iterator<Item = &Arc<ClusterView>> {
+        self.clusters.iter().filter(|cluster| cluster.running)
+    }
+
+    pub(crate) fn spanning(&self, name: &str) -> Result<&Spanning, Error> {
+        let spanning = self.collections.get(name).filter(|spanning| !spanning.parts.is_empty());
+        spanning.map(AsRef::as_ref).ok_or_else(|| {
+            let message = format!("no cluster that is connected has routing for collection '{name}'");
+            Error::new(ErrorCode::CollectionNotLoaded, message)
+        })
+    }
+
+    fn member(&self, node: &NodeKey) -> Option<&Member> {
+        let (cluster, place) = self.find(node)?;
+        cluster.members.get(place)
+    }
+
+    fn find(&self, node: &NodeKey) -> Option<(&ClusterView, pointsman_instance_selector::NodeIndex)> {
+        let cluster = self.running().find(|cluster| cluster.name == node.cluster)?;
+        Some((cluster, cluster.place(&node.node)?))
+    }
+
+    fn local(&self) -> &ClusterView {
+        // There is always a local cluster: a core without one cannot be made.
+        &self.clusters[0]
     }
 }

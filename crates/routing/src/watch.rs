@@ -67,7 +67,7 @@ impl Watch {
         loop {
             for at in 0..self.coordinators.len() {
                 let url = self.coordinators[at].clone();
-                let version = self.view.load().snapshot.version;
+                let version = self.view.load().snapshot().version;
                 let mut lived = false;
                 let ended = self.follow(&url, &mut lived).await;
                 let Ended::Failed(error) = ended else { return };
@@ -116,8 +116,9 @@ impl Watch {
             RoutingFeedClient::new(self.channels.channel(url)).max_decoding_message_size(MAX_MESSAGE);
         let request = WatchRequest {
             broker: self.broker.clone(),
-            version: self.view.load().snapshot.version.0,
+            version: self.view.load().snapshot().version.0,
             epoch_seen: self.epoch.0,
+            holding: None,
         };
         match timeout(STALLED_AFTER, client.watch(request)).await {
             Ok(Ok(response)) => Ok(response.into_inner()),
