@@ -37,8 +37,9 @@ use crate::{
     pinning::with_pinning,
     planned::{PlannedQuery, Work},
     planners::Planners,
+    retry::Retry,
     router::Router,
-    scans::Scans,
+    scans::{CollectionScan, Scans},
     statement::{Explain, Statement},
     store::NoStores,
     table::{CATALOG, QueryCatalog, SCHEMA},
@@ -63,6 +64,9 @@ pub struct EngineSettings {
     pub target_partitions: usize,
     /// How long planning may take.
     pub planning_timeout: Duration,
+    /// Bytes of rows that one query may hold back, so that its parts can be routed again one by one. 0: none; a part
+    /// that has given rows cannot be made good alone.
+    pub retry_buffer: usize,
 }
 
 impl Default for EngineSettings {
@@ -72,6 +76,7 @@ impl Default for EngineSettings {
             spill_dir: None,
             target_partitions: default_partitions(),
             planning_timeout: Duration::from_secs(2),
+            retry_buffer: 16 << 20,
         }
     }
 }
@@ -92,6 +97,7 @@ struct Shared {
     template: SessionState,
     channels: Channels,
     planners: Planners,
+    retry_buffer: usize,
 }
 
 impl Engine {
@@ -108,7 +114,7 @@ impl Engine {
             .map_err(|error| internal("setting up sessions", &error))?;
         let planners = Planners::new(settings.planning_timeout)
             .map_err(|error| internal("starting threads for planning", &error))?;
-        let shared = Shared { template, channels, planners };
+        let shared = Shared { template, channels, planners, retry_buffer: settings.retry_buffer };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -197,7 +203,7 @@ impl Job {
         let gather = self.router.stage_nodes().is_empty();
         let scans = Arc::new(Scans::new(Arc::clone(&self.router), gather));
         let loss = Arc::new(FirstLoss::default());
-        let session = self.session(&scans, &loss);
+        let mut session = self.session(&scans, &loss);
         let logical =
             session.statement_to_plan(Parsed::clone(&self.statement.query)).await.map_err(invalid)?;
         check_logical(&logical)?;
@@ -207,6 +213,12 @@ impl Job {
         let plan = planner.create_physical_plan(&logical, &session).await.map_err(invalid)?;
         let assignment = scans.assignment();
         let stages = check_plan(&plan, &assignment)?;
+        let collections = Arc::new(scans.collections());
+        let retry = (stages == 1).then(|| self.retry(&collections));
+        if let Some(retry) = &retry {
+            let resolver = Resolver::with_retry(self.shared.channels.clone(), Arc::clone(retry));
+            session.config_mut().set_distributed_channel_resolver(resolver);
+        }
         // Nodes pace their own stages.
         let plan = if stages == 0 { paced(plan).map_err(invalid)? } else { plan };
         let work = match self.statement.explain {
@@ -217,11 +229,19 @@ impl Job {
         Ok(PlannedQuery::new(
             work,
             session.task_ctx(),
-            scans.collections(),
+            collections,
             assignment.slots.clone(),
             stages,
             loss,
+            retry,
         ))
+    }
+
+    /// What makes failed parts good, where the broker itself reads what nodes scan.
+    fn retry(&self, scans: &Arc<Vec<CollectionScan>>) -> Arc<Retry> {
+        let resolver = Resolver::new(self.shared.channels.clone(), None);
+        let (router, scans) = (Arc::clone(&self.router), Arc::clone(scans));
+        Arc::new(Retry::new(router, resolver, scans, self.shared.retry_buffer))
     }
 
     fn session(&self, scans: &Arc<Scans>, loss: &Arc<FirstLoss>) -> SessionState {

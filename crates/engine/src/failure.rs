@@ -21,6 +21,9 @@ use crate::{limits::refuse, location::SegmentPath};
 /// Stands before the paths of segments that a node does not hold, separated by commas.
 pub(crate) const NOT_LOADED: &str = "segment_not_loaded=";
 
+/// Stands behind them: without it the list is not whole.
+pub(crate) const LIST_END: &str = " (the node does not hold them)";
+
 /// What the engine on a node says when the broker's plan has not come.
 const NO_PLAN: &str = "waiting for the plan";
 
@@ -48,7 +51,7 @@ pub enum QueryError {
     NotLoaded {
         /// Its worker; `None` when the error did not say.
         node: Option<Url>,
-        /// All that it lacks.
+        /// All that it lacks; empty when the report was not whole, so that any of its segments may be missing.
         segments: Vec<SegmentPath>,
     },
     /// A node failed in its own work: an I/O error, no memory, a broken invariant.
@@ -83,6 +86,17 @@ impl QueryError {
             Self::Cancelled => ErrorCode::Cancelled,
         }
     }
+
+    /// Whether a node failed, so that the same work may succeed on another.
+    pub(crate) fn is_of_node(&self) -> bool {
+        match self {
+            Self::Unreachable { .. }
+            | Self::Interrupted { .. }
+            | Self::NotLoaded { .. }
+            | Self::NodeFailed { .. } => true,
+            Self::Query(_) | Self::MemoryLimit { .. } | Self::Cancelled => false,
+        }
+    }
 }
 
 impl fmt::Display for QueryError {
@@ -100,6 +114,9 @@ impl fmt::Display for QueryError {
             Self::NotLoaded { node, segments } => {
                 at(f, node.as_ref())?;
                 f.write_str("does not hold")?;
+                if segments.is_empty() {
+                    return f.write_str(" some of the segments it was asked for");
+                }
                 segments.iter().enumerate().try_for_each(|(at, segment)| {
                     let comma = if at == 0 { "" } else { "," };
                     write!(f, "{comma} segment '{}' of collection '{}'", segment.segment, segment.collection)
@@ -164,8 +181,7 @@ pub(crate) fn classify(error: &DataFusionError) -> QueryError {
 
 /// An error that says what went wrong on the peer, or in the broker when there is no peer.
 fn answered(node: Option<Url>, root: &DataFusionError, message: String) -> QueryError {
-    let segments = missing(&message);
-    if !segments.is_empty() {
+    if let Some(segments) = missing(&message) {
         return QueryError::NotLoaded { node, segments };
     }
     if message.contains(TOO_DEEP) {
@@ -226,12 +242,13 @@ fn ours(root: &DataFusionError) -> Option<Error> {
     }
 }
 
-/// The segments that a text says are missing.
-fn missing(message: &str) -> Vec<SegmentPath> {
-    let Some((_, list)) = message.split_once(NOT_LOADED) else { return vec![] };
-    let list =
-        list.split(|c: char| c.is_whitespace() || matches!(c, '"' | ')' | ';')).next().unwrap_or_default();
-    list.split(',').filter_map(SegmentPath::read).collect()
+/// The segments that a text says are missing; `None`: it says nothing of the kind. A list that was cut off, or that
+/// holds what is no segment, names nobody: the rest of it would be taken for held.
+fn missing(message: &str) -> Option<Vec<SegmentPath>> {
+    let (_, list) = message.split_once(NOT_LOADED)?;
+    let Some((list, _)) = list.split_once(LIST_END) else { return Some(vec![]) };
+    let segments: Option<Vec<_>> = list.split(',').map(SegmentPath::read).collect();
+    Some(segments.unwrap_or_default())
 }
 
 /// Several errors at once: nodes that are gone explain the others.
@@ -293,7 +310,7 @@ mod tests {
     fn missing_segments_are_named_wherever_the_text_stands() {
         let wrapped = DataFusionError::ObjectStore(Box::new(object_store::Error::Generic {
             store: "seg",
-            source: format!("{NOT_LOADED}7/orders/part-0,9/orders/part-1 (routing is ahead)").into(),
+            source: format!("{NOT_LOADED}7/orders/part-0,9/orders/part-1{LIST_END}").into(),
         }));
         let QueryError::NotLoaded { node, segments } = classify(&tagged(AT, 4, wrapped)) else { panic!() };
         assert_eq!(node, Some(url(4)));
@@ -301,6 +318,20 @@ mod tests {
             segments.iter().map(|segment| segment.id).collect::<Vec<_>>(),
             [SegmentId(7), SegmentId(9)]
         );
+    }
+
+    #[test]
+    fn a_list_of_missing_segments_that_was_cut_off_names_none() {
+        let whole = format!("{NOT_LOADED}7/orders/part-0,9/orders/part-1{LIST_END}");
+        for end in NOT_LOADED.len()..whole.len() {
+            let QueryError::NotLoaded { segments, .. } = classify(&tagged(AT, 4, text(&whole[..end]))) else {
+                panic!()
+            };
+            assert_eq!(segments, [], "{}", &whole[..end]);
+        }
+        let odd = format!("{NOT_LOADED}7/orders/part-0,and more{LIST_END}");
+        let QueryError::NotLoaded { segments, .. } = classify(&text(&odd)) else { panic!() };
+        assert_eq!(segments, []);
     }
 
     #[test]

@@ -123,7 +123,7 @@ pub(crate) fn slot(file: &PartitionedFile, assignment: &Assignment) -> Result<us
 
 /// Spreads files over a number of groups, large ones first, each into the group with the fewest bytes. All variants
 /// of a scan need the same number of groups, so some may be empty.
-fn balance(mut files: Vec<PartitionedFile>, groups: usize) -> Vec<FileGroup> {
+pub(crate) fn balance(mut files: Vec<PartitionedFile>, groups: usize) -> Vec<FileGroup> {
     files.sort_by(|one, other| {
         let key = |file: &PartitionedFile| {
             (std::cmp::Reverse(file.object_meta.size), file.object_meta.location.clone())

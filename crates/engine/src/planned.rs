@@ -1,6 +1,7 @@
 //! A plan that may run, and the rows that come from it.
 
 use std::{
+    collections::BTreeSet,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -22,6 +23,7 @@ use url::Url;
 
 use crate::{
     failure::{QueryError, classify},
+    retry::Retry,
     scans::CollectionScan,
     tagging::FirstLoss,
 };
@@ -42,23 +44,26 @@ pub(crate) enum Work {
 pub struct PlannedQuery {
     work: Work,
     context: Arc<TaskContext>,
-    scans: Vec<CollectionScan>,
+    scans: Arc<Vec<CollectionScan>>,
     slots: Vec<Url>,
     stages: usize,
     loss: Arc<FirstLoss>,
+    /// `None`: failed parts cannot be made good one by one.
+    retry: Option<Arc<Retry>>,
 }
 
 impl PlannedQuery {
     pub(crate) fn new(
         work: Work,
         context: Arc<TaskContext>,
-        scans: Vec<CollectionScan>,
+        scans: Arc<Vec<CollectionScan>>,
         mut slots: Vec<Url>,
         stages: usize,
         loss: Arc<FirstLoss>,
+        retry: Option<Arc<Retry>>,
     ) -> Self {
         slots.dedup();
-        Self { work, context, scans, slots, stages, loss }
+        Self { work, context, scans, slots, stages, loss, retry }
     }
 
     /// Columns of the answer.
@@ -69,12 +74,23 @@ impl PlannedQuery {
         }
     }
 
-    /// What was asked of whom, by name of the collection, ascending.
-    pub fn scans(&self) -> &[CollectionScan] {
-        &self.scans
+    /// What is asked of whom, by name of the collection, ascending. Parts that are routed again while the query runs
+    /// show here with the nodes that took over, and segments whose retries have run out as unavailable: only after
+    /// the last row is it what the answer rests on.
+    pub fn scans(&self) -> Arc<Vec<CollectionScan>> {
+        self.retry.as_ref().map_or_else(|| Arc::clone(&self.scans), |retry| retry.scans())
     }
 
-    /// The workers that scan, ascending.
+    /// Workers that were asked and have not given all their rows yet. Meant for a query whose time has passed; where
+    /// rows flow between nodes nobody can tell, and it is all that were asked.
+    pub fn running(&self) -> BTreeSet<Url> {
+        match &self.retry {
+            Some(retry) => retry.running(),
+            None => self.slots.iter().cloned().collect(),
+        }
+    }
+
+    /// The workers that scan, ascending, as they were planned.
     pub fn nodes(&self) -> &[Url] {
         &self.slots
     }
@@ -94,7 +110,7 @@ impl PlannedQuery {
                 .map(|segment| segment.rows)
                 .sum::<u64>()
         };
-        self.scans.iter().map(rows).sum()
+        self.scans().iter().map(rows).sum()
     }
 
     /// Starts the plan; must be called inside a runtime, and once: stages run once.

@@ -1,9 +1,11 @@
 //! The seam between planning and routing.
 
-use std::fmt::Debug;
+use std::{fmt::Debug, sync::Arc};
 
 use pointsman_ids::{NodeKey, Result, UnavailableCause, feed::CollectionEntry};
 use url::Url;
+
+use crate::failure::QueryError;
 
 /// Chooses nodes for segments. One router serves one attempt of one query: it holds one snapshot, so that all scans
 /// of the query see the same routing, and it leaves out the nodes that failed in earlier attempts.
@@ -20,6 +22,47 @@ pub trait Router: Send + Sync + Debug {
     /// Nodes that upper stages of a plan may run on: the routable ones of the query's scope, without those that
     /// failed in it. Never empty, unless nothing is routable; then upper stages run in the broker.
     fn stage_nodes(&self) -> Vec<(NodeKey, Url)>;
+
+    /// A part failed while the query ran, because of its node: where do its segments go? Called at most once for a
+    /// segment at a place. A node that failed is out for the rest of the query, the parts of it that still run
+    /// excepted; one that lacks segments is out for these. Never blocks; other parts wait. Unless implemented, the
+    /// whole query fails.
+    fn reroute(&self, _failed: &FailedPart) -> Rerouted {
+        Rerouted::Whole
+    }
+}
+
+/// A part of a running query that gave no rows which count.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FailedPart {
+    /// The worker of its node.
+    pub node: Url,
+    /// How it failed.
+    pub error: QueryError,
+    /// What it was asked for and is still to be answered, by name of the collection; never empty.
+    pub scans: Vec<FailedScan>,
+}
+
+/// What a failed part was asked for of one collection.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FailedScan {
+    /// The collection.
+    pub collection: Arc<CollectionEntry>,
+    /// Positions of the segments, ascending.
+    pub segments: Vec<u32>,
+    /// Those of them that the node said it does not hold, ascending; none when it failed otherwise. All of them when
+    /// it could not be understood which.
+    pub lacking: Vec<u32>,
+}
+
+/// What becomes of a failed part.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Rerouted {
+    /// These nodes take it over, scan by scan, in the order of [`FailedPart::scans`]. Every segment is in a part or
+    /// unavailable; else it counts as [`Self::Whole`].
+    Parts(Vec<Routed>),
+    /// It cannot be made good alone: the query fails with the part's error.
+    Whole,
 }
 
 /// The routing table of one scan.

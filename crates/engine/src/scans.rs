@@ -150,6 +150,23 @@ impl CollectionScan {
 
     fn add(&mut self, asked: &[u32], routed: Routed) {
         unite(&mut self.asked, asked);
+        self.place(routed);
+        let asked = u32::try_from(self.asked.len()).unwrap_or(u32::MAX);
+        self.pruned = u32::try_from(self.collection.segments.len()).unwrap_or(u32::MAX).saturating_sub(asked);
+    }
+
+    /// Takes segments, ascending, away from a node.
+    pub(crate) fn take(&mut self, node: &Url, segments: &[u32]) {
+        let stays = |segment: &u32| segments.binary_search(segment).is_err();
+        for part in self.parts.iter_mut().filter(|part| part.url == *node) {
+            part.segments.retain(stays);
+        }
+        self.parts.retain(|part| !part.segments.is_empty());
+        self.fail_open.retain(stays);
+    }
+
+    /// Gives segments that no node has to the nodes that were chosen.
+    pub(crate) fn place(&mut self, routed: Routed) {
         unite(&mut self.fail_open, &routed.fail_open);
         for part in routed.parts {
             match self.parts.iter_mut().find(|known| known.node == part.node) {
@@ -161,8 +178,6 @@ impl CollectionScan {
         self.unavailable.extend(routed.unavailable);
         self.unavailable.sort_by_key(|unavailable| unavailable.segment);
         self.unavailable.dedup_by_key(|unavailable| unavailable.segment);
-        let asked = u32::try_from(self.asked.len()).unwrap_or(u32::MAX);
-        self.pruned = u32::try_from(self.collection.segments.len()).unwrap_or(u32::MAX).saturating_sub(asked);
     }
 }
 
@@ -173,7 +188,7 @@ fn unite(into: &mut Vec<u32>, more: &[u32]) {
 }
 
 /// The positions that have a node. What the router chose must be among what was asked for, each once.
-fn check(entry: &CollectionEntry, asked: &[u32], routed: &Routed) -> Result<Vec<u32>> {
+pub(crate) fn check(entry: &CollectionEntry, asked: &[u32], routed: &Routed) -> Result<Vec<u32>> {
     let wrong = |why: &str| Err(internal(format!("routing of collection '{}': {why}", entry.name)));
     let mut served: Vec<u32> = routed.parts.iter().flat_map(|part| part.segments.iter().copied()).collect();
     served.sort_unstable();

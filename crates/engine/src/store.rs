@@ -22,7 +22,7 @@ use pointsman_ids::SegmentId;
 use url::Url;
 
 use crate::{
-    failure::NOT_LOADED,
+    failure::{LIST_END, NOT_LOADED},
     location::{SegmentPath, is_segments},
 };
 
@@ -51,7 +51,7 @@ pub struct SegmentFile {
 /// The error for segments that the node does not hold.
 pub(crate) fn not_loaded<'a>(segments: impl IntoIterator<Item = &'a SegmentPath>) -> String {
     let names = segments.into_iter().map(SegmentPath::to_string).collect::<Vec<_>>().join(",");
-    format!("{NOT_LOADED}{names} (the node does not hold them)")
+    format!("{NOT_LOADED}{names}{LIST_END}")
 }
 
 /// The store behind `seg://local`. Reads ranges of local files; everything else is refused.

@@ -1,6 +1,6 @@
 //! The way from a plan to workers, in the broker and on nodes: our channels, and errors that say who failed.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::{
@@ -16,36 +16,30 @@ use datafusion_distributed::{
 use futures::{StreamExt, stream::BoxStream};
 use http::HeaderMap;
 use pointsman_channels::{Channels, Failure, failure};
-use tokio::sync::Notify;
 use url::Url;
 
-use crate::failure::{AT, INTERRUPTED, QueryError, UNREACHABLE, classify, is_tagged};
+use crate::{
+    failure::{AT, INTERRUPTED, QueryError, UNREACHABLE, classify, is_tagged},
+    first::First,
+    retry::{PartChannel, Retry},
+};
 
 /// The first node that was lost while plans were sent out. The engine itself would notice when the first rows are
 /// asked for, or only when all rows have come.
 #[derive(Debug, Default)]
-pub(crate) struct FirstLoss {
-    error: OnceLock<QueryError>,
-    happened: Notify,
-}
+pub(crate) struct FirstLoss(First<QueryError>);
 
 impl FirstLoss {
     fn set(&self, error: &DataFusionError) {
         let lost = classify(error);
-        if matches!(lost, QueryError::Unreachable { .. }) && self.error.set(lost).is_ok() {
-            self.happened.notify_waiters();
+        if matches!(lost, QueryError::Unreachable { .. }) {
+            self.0.set(lost);
         }
     }
 
     /// Waits for the loss; for ever when there is none.
     pub(crate) async fn wait(self: Arc<Self>) -> QueryError {
-        loop {
-            let happened = self.happened.notified();
-            if let Some(error) = self.error.get() {
-                return error.clone();
-            }
-            happened.await;
-        }
+        self.0.wait().await
     }
 }
 
@@ -54,11 +48,17 @@ impl FirstLoss {
 pub(crate) struct Resolver {
     channels: Channels,
     loss: Option<Arc<FirstLoss>>,
+    retry: Option<Arc<Retry>>,
 }
 
 impl Resolver {
     pub(crate) fn new(channels: Channels, loss: Option<Arc<FirstLoss>>) -> Self {
-        Self { channels, loss }
+        Self { channels, loss, retry: None }
+    }
+
+    /// Connections for a query whose parts can be made good: a lost node is the part's affair.
+    pub(crate) fn with_retry(channels: Channels, retry: Arc<Retry>) -> Self {
+        Self { channels, loss: None, retry: Some(retry) }
     }
 }
 
@@ -66,7 +66,11 @@ impl Resolver {
 impl ChannelResolver for Resolver {
     async fn get_worker_client_for_url(&self, url: &Url) -> Result<Box<dyn WorkerChannel>> {
         let inner = create_worker_client(self.channels.channel(url).boxed());
-        Ok(Box::new(Tagged { inner, url: url.clone(), loss: self.loss.clone() }))
+        let tagged = Box::new(Tagged { inner, url: url.clone(), loss: self.loss.clone() });
+        Ok(match &self.retry {
+            Some(retry) => Box::new(PartChannel::new(tagged, url.clone(), Arc::clone(retry))),
+            None => tagged,
+        })
     }
 }
 

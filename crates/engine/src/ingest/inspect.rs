@@ -57,7 +57,8 @@ impl Inspection {
 /// `parameter_invalid` that names the file and what is wrong with it.
 pub fn inspect_parquet(path: &Path) -> Result<Inspection> {
     let opened = File::open(path).map_err(ParquetError::from);
-    let found = opened.and_then(|file| inspect(&file)).map_err(|error| invalid(path.display(), error))?;
+    let found =
+        opened.and_then(|file| inspect(&file)).map_err(|error| invalid(path.display(), reason(&error)))?;
     found.check().map_err(|error| error.context(path.display()))
 }
 
@@ -66,8 +67,16 @@ pub fn inspect_parquet(path: &Path) -> Result<Inspection> {
 /// # Errors
 /// `parameter_invalid` that says what is wrong with it.
 pub fn inspect_bytes(bytes: &Bytes) -> Result<Inspection> {
-    let found = inspect(bytes).map_err(|error| invalid("the Parquet file", error))?;
+    let found = inspect(bytes).map_err(|error| invalid("the Parquet file", reason(&error)))?;
     found.check().map_err(|error| error.context("the Parquet file"))
+}
+
+/// What is wrong, without the reader's own words for a fault that is not its own.
+fn reason(error: &ParquetError) -> String {
+    match error {
+        ParquetError::External(cause) => cause.to_string(),
+        own => own.to_string(),
+    }
 }
 
 fn inspect<R: ChunkReader + Reopen + 'static>(file: &R) -> Result<Inspection, ParquetError> {

@@ -39,6 +39,15 @@ impl Store {
         self.files.lock().expect("a lock").remove(&segment).expect("the node holds it");
     }
 
+    /// From now on the file that it holds is none of Parquet.
+    pub(crate) fn spoil(&self, segment: SegmentId) {
+        let mut files = self.files.lock().expect("a lock");
+        let (path, bytes) = files.get_mut(&segment).expect("the node holds it");
+        let spoilt = path.with_extension("spoilt");
+        std::fs::write(&spoilt, vec![0x5a; usize::try_from(*bytes).expect("a length")]).expect("written");
+        *path = spoilt;
+    }
+
     pub(crate) fn held(&self) -> BTreeSet<SegmentId> {
         self.files.lock().expect("a lock").keys().copied().collect()
     }

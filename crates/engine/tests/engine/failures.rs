@@ -31,7 +31,7 @@ use crate::{
 const SCAN: &str = "SELECT count(*), sum(l_quantity) FROM lineitem";
 
 /// Waits until the condition holds.
-async fn eventually(what: &str, condition: impl Fn() -> bool) {
+pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !condition() {
         assert!(Instant::now() < deadline, "{what} did not come true");

@@ -7,6 +7,8 @@ mod data;
 mod failures;
 mod pinning;
 mod pruning;
+mod relay;
+mod retry;
 mod shapes;
 mod statements;
 mod tpch;

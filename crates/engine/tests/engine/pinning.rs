@@ -52,7 +52,8 @@ async fn a_plan_says_who_was_asked_for_what() {
         .plan("SELECT count(*) FROM lineitem JOIN orders ON l_orderkey = o_orderkey")
         .await
         .expect("a plan");
-    let names: Vec<_> = planned.scans().iter().map(|scan| scan.collection.name.as_str()).collect();
+    let scans = planned.scans();
+    let names: Vec<_> = scans.iter().map(|scan| scan.collection.name.as_str()).collect();
     assert_eq!(names, ["lineitem", "orders"]);
     assert_eq!(planned.scans()[0].asked, [0, 1, 2, 3, 4, 5]);
     assert_eq!(planned.total_rows(), 60_175 + 15_000);
