@@ -30,4 +30,4 @@ pub use channel::{BoxedChannel, Channel};
 pub use connect::{Connect, Io, TcpConnect};
 pub use failure::{CallError, Failure, failure};
 pub use pool::{ChannelSettings, Channels};
-pub use probe::Verdict;
+pub use probe::{Answer, Verdict};

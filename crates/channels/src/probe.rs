@@ -2,8 +2,8 @@
 
 use std::{error::Error, time::Duration};
 
-use tokio::time::timeout;
-use tonic::{Code, Status};
+use tokio::time::{Instant, timeout};
+use tonic::{Code, Status, metadata::MetadataMap};
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
@@ -22,20 +22,48 @@ pub enum Verdict {
     Unknown,
 }
 
+/// How a probe ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// What it found.
+    pub verdict: Verdict,
+    /// How old the answer was when it came: what its header `age` says in whole seconds, as caches do that answer for
+    /// a node; zero without one.
+    pub age: Duration,
+    /// How long the probe took.
+    pub took: Duration,
+}
+
 impl Channels {
     /// Asks the standard health service at `url` how the process is, connecting if there is no connection.
-    pub async fn probe(&self, url: &Url, deadline: Duration) -> Verdict {
+    pub async fn probe(&self, url: &Url, deadline: Duration) -> Answer {
+        let began = Instant::now();
         let mut client = HealthClient::new(self.channel(url));
-        match timeout(deadline, client.check(HealthCheckRequest::default())).await {
-            Err(_) => Verdict::Unhealthy(format!("no answer to a probe within {deadline:?}")),
-            Ok(Err(status)) if is_unimplemented(&status) => Verdict::Unknown,
-            Ok(Err(status)) => Verdict::Unhealthy(format!("probe failed: {}", chain(&status))),
-            Ok(Ok(answer)) => match answer.into_inner().status() {
-                ServingStatus::Serving => Verdict::Healthy,
-                other => Verdict::Unhealthy(format!("a probe was answered {}", other.as_str_name())),
-            },
-        }
+        let asked = timeout(deadline, client.check(HealthCheckRequest::default())).await;
+        let (verdict, age) = match asked {
+            Err(_) => {
+                (Verdict::Unhealthy(format!("no answer to a probe within {deadline:?}")), Duration::ZERO)
+            }
+            Ok(Err(status)) if is_unimplemented(&status) => (Verdict::Unknown, age(status.metadata())),
+            Ok(Err(status)) => {
+                (Verdict::Unhealthy(format!("probe failed: {}", chain(&status))), age(status.metadata()))
+            }
+            Ok(Ok(answer)) => {
+                let age = age(answer.metadata());
+                let verdict = match answer.into_inner().status() {
+                    ServingStatus::Serving => Verdict::Healthy,
+                    other => Verdict::Unhealthy(format!("a probe was answered {}", other.as_str_name())),
+                };
+                (verdict, age)
+            }
+        };
+        Answer { verdict, age, took: began.elapsed() }
     }
+}
+
+fn age(metadata: &MetadataMap) -> Duration {
+    let seconds = metadata.get("age").and_then(|age| age.to_str().ok()).and_then(|age| age.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(0))
 }
 
 fn is_unimplemented(status: &Status) -> bool {

@@ -1,207 +1,223 @@
-//! The one task that writes: it takes what happens, makes views of it, and looks after probes and the stored copy.
+//! The one task that writes: it takes what happens, makes views of it, and looks after probes and the stored copies.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
-use parking_lot::Mutex;
 use pointsman_channels::Channels;
 use pointsman_clock::{Clock, MonoTime};
-use pointsman_failure_detector::{Event, Key, Probe};
-use pointsman_ids::{Epoch, FeedVersion, Incarnation, NodeKey};
+use pointsman_failure_detector::{Event, Probe};
+use pointsman_ids::{ClusterName, Epoch, Error, ErrorCode, FeedVersion};
 use tokio::{
-    sync::{Notify, broadcast, mpsc, watch},
-    task::JoinHandle,
+    sync::{broadcast, mpsc, watch},
     time::sleep,
 };
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::{core::Core, probes::Probes, status::Contact, store::Store, view::RoutingView, watch::Word};
-
-/// A changed snapshot is stored at most so often.
-const SAVE_PAUSE: Duration = Duration::from_secs(5);
-
-/// An unchanged one is stored again after so long, so that its age tells when the coordinator was heard.
-const CONFIRM_PAUSE: Duration = Duration::from_secs(60);
-
-/// Failures that queries met, by process: many queries see the same one.
-#[derive(Debug, Default)]
-pub(crate) struct Reports {
-    waiting: Mutex<BTreeMap<(NodeKey, Incarnation), String>>,
-    news: Notify,
-}
-
-impl Reports {
-    pub(crate) fn add(&self, node: &NodeKey, incarnation: Incarnation, evidence: &str) {
-        let mut waiting = self.waiting.lock();
-        waiting.entry((node.clone(), incarnation)).or_insert_with(|| evidence.to_owned());
-        drop(waiting);
-        self.news.notify_one();
-    }
-
-    async fn next(&self) -> Vec<Event> {
-        loop {
-            let waiting = std::mem::take(&mut *self.waiting.lock());
-            if !waiting.is_empty() {
-                let failed = |((node, incarnation), evidence)| Event::Failed {
-                    key: Key::Node(node),
-                    incarnation: Some(incarnation),
-                    evidence,
-                };
-                return waiting.into_iter().map(failed).collect();
-            }
-            self.news.notified().await;
-        }
-    }
-}
+use crate::{
+    core::Core,
+    probes::Probes,
+    reports::Reports,
+    saver::{SAVE_PAUSE, Saver},
+    status::Contact,
+    view::RoutingView,
+    watch::{News, Said, Word},
+};
 
 /// What readers see of the keeper.
 #[derive(Debug)]
 pub(crate) struct Published {
     pub(crate) view: Arc<ArcSwap<RoutingView>>,
-    pub(crate) contact: ArcSwap<Contact>,
+    /// By place of the cluster.
+    pub(crate) contacts: Vec<ArcSwap<Contact>>,
     pub(crate) reports: Reports,
     pub(crate) version: watch::Sender<FeedVersion>,
 }
 
+/// How often statistics drift, and when they do next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decay {
+    pub(crate) window: Duration,
+    pub(crate) next: MonoTime,
+}
+
+#[derive(Debug)]
 pub(crate) struct Keeper {
-    pub(crate) core: Core,
     pub(crate) published: Arc<Published>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) channels: Channels,
     pub(crate) probes: Probes,
     pub(crate) words: mpsc::Receiver<Word>,
-    pub(crate) saver: Saver,
+    /// By place of the cluster.
+    pub(crate) savers: Vec<Saver>,
+    /// `None`: statistics do not drift, or there are none.
+    pub(crate) decay: Option<Decay>,
 }
 
 impl Keeper {
-    /// Keeps on until `shutdown`; then the newest snapshot is on disk.
-    pub(crate) async fn run(mut self, shutdown: CancellationToken) {
+    /// Keeps on until `shutdown`; then the newest snapshots are on disk.
+    pub(crate) async fn run(mut self, mut core: Core, shutdown: CancellationToken) {
         let mut lost = self.channels.lost();
         loop {
-            let wakeup = self.wakeup();
-            let published = self.published.clone();
-            let probes = tokio::select! {
+            let wakeup = self.wakeup(&core);
+            let published = Arc::clone(&self.published);
+            tokio::select! {
                 () = shutdown.cancelled() => break,
-                events = published.reports.next() => self.handle(events),
-                event = self.probes.next() => self.handle([event]),
-                Some(word) = self.words.recv() => self.listen(word),
-                url = lost.recv() => self.dropped(url),
-                () = sleep(wakeup) => self.handle([Event::Tick]),
-            };
-            self.publish(probes);
-            self.saver.save_if_due(&self.published, self.clock.mono(), &*self.clock);
+                events = published.reports.next() => self.handle(&mut core, events),
+                event = self.probes.next() => self.handle(&mut core, [event]),
+                Some(word) = self.words.recv() => match self.listen(core, word).await {
+                    Ok(after) => core = after,
+                    Err(error) => {
+                        tracing::error!(%error, "routing has ended; it stays as it is");
+                        break;
+                    }
+                },
+                url = lost.recv() => self.dropped(&mut core, url),
+                () = sleep(wakeup) => self.tick(&mut core),
+            }
+            self.save_if_due();
         }
-        self.saver.save_at_last(&self.published, &*self.clock).await;
+        let view = self.published.view.load_full();
+        let places = self.savers.into_iter().zip(&view.clusters).zip(&self.published.contacts);
+        for ((saver, cluster), contact) in places {
+            saver.save_at_last(&cluster.snapshot, &contact.load(), &*self.clock).await;
+        }
     }
 
     /// Time until something is due.
-    fn wakeup(&self) -> Duration {
+    fn wakeup(&self, core: &Core) -> Duration {
         let now = self.clock.mono();
-        let retry = self.core.next_wakeup().map(|at| at.saturating_sub(now.since_start()));
+        let retry = core.next_wakeup().map(|at| at.saturating_sub(now.since_start()));
+        let decay = self.decay.map(|decay| decay.next - now);
+        let due = [retry, decay].into_iter().flatten().min();
         // A timer may fire a little early; a pause of nothing would spin until the clock gets there.
-        retry.unwrap_or(SAVE_PAUSE).clamp(Duration::from_millis(1), SAVE_PAUSE)
+        due.unwrap_or(SAVE_PAUSE).clamp(Duration::from_millis(1), SAVE_PAUSE)
     }
 
-    fn handle(&mut self, events: impl IntoIterator<Item = Event>) -> Vec<Probe> {
-        self.core.handle_all(events, self.clock.mono().since_start())
+    fn handle(&mut self, core: &mut Core, events: impl IntoIterator<Item = Event>) {
+        let probes = core.handle_all(events, self.clock.mono().since_start());
+        self.published.reports.set_suspicious(core.has_suspicions());
+        self.publish(core, probes);
     }
 
-    fn listen(&mut self, word: Word) -> Vec<Probe> {
+    fn tick(&mut self, core: &mut Core) {
         let now = self.clock.mono();
-        let before = self.published.contact.load_full();
-        let (contact, probes) = match word {
-            Word::Away => (Contact { connected: false, ..Contact::clone(&before) }, vec![]),
-            Word::Heard { epoch, snapshot } => {
-                self.saver.epoch = self.saver.epoch.max(epoch);
-                let probes =
-                    snapshot.map_or(Ok(vec![]), |snapshot| self.core.apply(*snapshot, now.since_start()));
-                let probes = probes.unwrap_or_else(|error| {
-                    tracing::error!(%error, "snapshot is not applied");
-                    vec![]
-                });
-                (Contact { connected: true, heard: Some((now, Duration::ZERO)), refused: None }, probes)
-            }
-        };
-        if contact.connected != before.connected {
-            tracing::info!(connected = contact.connected, "coordinator");
+        if let Some(decay) = self.decay.as_mut().filter(|decay| decay.next <= now) {
+            decay.next = now + decay.window;
+            core.view().decay_statistics(now.since_start());
         }
-        self.published.contact.store(Arc::new(contact));
-        probes
+        self.handle(core, [Event::Tick]);
     }
 
     /// A connection ended that nobody closed. Whoever waited for an answer on it reports for himself; if nobody did,
     /// one probe tells.
-    fn dropped(&mut self, url: Result<Url, broadcast::error::RecvError>) -> Vec<Probe> {
-        let node = url.ok().and_then(|url| self.core.view().node_by_url(&url));
-        self.handle(node.map(|node| Event::ProbeWanted { node: node.key, incarnation: node.incarnation }))
+    fn dropped(&mut self, core: &mut Core, url: Result<Url, broadcast::error::RecvError>) {
+        let node = url.ok().and_then(|url| core.view().node_by_url(&url));
+        let event = node.map(|node| Event::ProbeWanted { node: node.key, incarnation: node.incarnation });
+        self.handle(core, event);
+    }
+
+    /// Takes a word of a watch.
+    async fn listen(&mut self, mut core: Core, word: Word) -> Result<Core, Error> {
+        let Word { cluster, said } = word;
+        match said {
+            Said::Away => self.contact(cluster, None),
+            Said::Heard(epoch) => self.contact(cluster, Some(epoch)),
+            Said::News(epoch, news, answer) => {
+                let name = core.view().clusters[cluster].name.clone();
+                let now = self.clock.mono().since_start();
+                let (after, taken) = take(core, &name, news, now).await?;
+                core = after;
+                let taken = taken.map(|probes| {
+                    self.publish(&core, probes);
+                    core.view().clusters[cluster].snapshot.version
+                });
+                if let Err(error) = &taken {
+                    tracing::error!(cluster = %name, %error, "news of the feed are not taken; all of it is asked for");
+                }
+                self.contact(cluster, Some(epoch));
+                // A watch that does not listen any more has ended.
+                let _ended = answer.send(taken);
+            }
+        }
+        Ok(core)
+    }
+
+    /// The coordinator of a cluster was heard, or is away.
+    fn contact(&mut self, cluster: usize, heard: Option<Epoch>) {
+        let before = self.published.contacts[cluster].load_full();
+        let after = match heard {
+            None => Contact { connected: false, ..Contact::clone(&before) },
+            Some(epoch) => {
+                let saver = &mut self.savers[cluster];
+                saver.epoch = saver.epoch.max(epoch);
+                let heard = Some((self.clock.mono(), Duration::ZERO));
+                Contact { connected: true, heard, refused: None }
+            }
+        };
+        if after.connected != before.connected {
+            let name = &self.published.view.load().clusters[cluster].name;
+            tracing::info!(cluster = %name, connected = after.connected, "coordinator");
+        }
+        self.published.contacts[cluster].store(Arc::new(after));
     }
 
     /// Puts a new view in force, and starts probes.
-    pub(crate) fn publish(&mut self, probes: Vec<Probe>) {
-        let view = self.core.view();
-        let before = self.published.view.load();
-        if !Arc::ptr_eq(view, &before) {
-            if !Arc::ptr_eq(view.snapshot(), before.snapshot()) {
-                // Connections to a process that is gone are closed before its successor gets a query.
-                self.channels
-                    .set_members(view.members().into_iter().map(|node| (node.url, node.incarnation)));
-            }
-            self.published.view.store(view.clone());
+    pub(crate) fn publish(&mut self, core: &Core, probes: Vec<Probe>) {
+        let (view, before) = (core.view(), self.published.view.load_full());
+        let pairs = || view.clusters.iter().zip(&before.clusters);
+        if !pairs().all(|(after, before)| after.members.is(&before.members)) {
+            // Connections to a process that is gone are closed before its successor gets a query.
+            self.channels.set_members(view.members().into_iter().map(|node| (node.url, node.incarnation)));
+        }
+        self.published.view.store(Arc::clone(view));
+        if !pairs().all(|(after, before)| Arc::ptr_eq(&after.snapshot, &before.snapshot)) {
             self.published.version.send_replace(view.snapshot().version);
         }
         for probe in probes {
-            self.probes.start(probe, view);
+            self.probes.start(probe);
+        }
+    }
+
+    fn save_if_due(&mut self) {
+        let view = self.published.view.load();
+        let places = self.savers.iter_mut().zip(&view.clusters).zip(&self.published.contacts);
+        for ((saver, cluster), contact) in places {
+            saver.save_if_due(&cluster.snapshot, &contact.load(), &*self.clock);
         }
     }
 }
 
-/// Keeps the newest snapshot on disk.
-#[derive(Debug)]
-pub(crate) struct Saver {
-    store: Store,
-    epoch: Epoch,
-    saved: Option<(FeedVersion, MonoTime)>,
-    saving: Option<JoinHandle<()>>,
-}
-
-impl Saver {
-    pub(crate) fn new(store: Store, epoch: Epoch, saved: Option<(FeedVersion, MonoTime)>) -> Self {
-        Self { store, epoch, saved, saving: None }
+/// Takes what a watch of `cluster` brought. A whole snapshot takes a while, and is taken beside the threads that serve.
+///
+/// # Errors
+/// When the process is going down.
+async fn take(
+    mut core: Core,
+    cluster: &ClusterName,
+    news: News,
+    now: Duration,
+) -> Result<(Core, Result<Vec<Probe>, Error>), Error> {
+    let about = match &news {
+        News::Whole(snapshot) => &snapshot.cluster,
+        News::Delta(delta) => &delta.cluster,
+    };
+    if about != cluster {
+        let text = format!("a coordinator of cluster '{about}' is named as one of '{cluster}'");
+        return Ok((core, Err(Error::new(ErrorCode::ParameterInvalid, text))));
     }
-
-    fn save_if_due(&mut self, published: &Published, now: MonoTime, clock: &dyn Clock) {
-        let version = published.view.load().snapshot().version;
-        let due = match self.saved {
-            _ if !published.contact.load().connected || version == FeedVersion(0) => false,
-            None => true,
-            Some((saved, at)) => now - at >= if saved == version { CONFIRM_PAUSE } else { SAVE_PAUSE },
-        };
-        if due && self.saving.as_ref().is_none_or(JoinHandle::is_finished) {
-            self.saved = Some((version, now));
-            self.saving = self.start(published, clock);
+    match news {
+        News::Delta(delta) => {
+            let taken = core.apply_delta(&delta, now);
+            Ok((core, taken))
         }
-    }
-
-    async fn save_at_last(mut self, published: &Published, clock: &dyn Clock) {
-        // One that is under way would else be overtaken.
-        for saving in [self.saving.take(), self.start(published, clock)].into_iter().flatten() {
-            if let Err(error) = saving.await {
-                tracing::error!(%error, "snapshot was not stored");
-            }
+        News::Whole(snapshot) => {
+            let work = move || {
+                let taken = core.apply(*snapshot, now);
+                (core, taken)
+            };
+            let done = tokio::task::spawn_blocking(work).await;
+            done.map_err(|error| Error::new(ErrorCode::ServiceInternal, error.to_string()))
         }
-    }
-
-    fn start(&self, published: &Published, clock: &dyn Clock) -> Option<JoinHandle<()>> {
-        let view = published.view.load_full();
-        let (at, before) = published.contact.load().heard?;
-        let age = (clock.mono() - at).saturating_add(before);
-        let heard = clock.wall().0.saturating_sub(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
-        let (store, epoch) = (self.store.clone(), self.epoch);
-        Some(tokio::task::spawn_blocking(move || {
-            if let Err(error) = store.save(pointsman_clock::WallTime(heard), epoch, view.snapshot()) {
-                tracing::error!(%error, "snapshot cannot be stored; a restart without the coordinator would miss it");
-            }
-        }))
     }
 }

@@ -26,6 +26,11 @@ impl Members {
         self.0.get(node.0 as usize)?.as_ref()
     }
 
+    /// Whether nothing has changed between two values of one cluster.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// All members, by place.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (NodeIndex, &Member)> {
         let places = (0..).map(NodeIndex).zip(self.0.iter());

@@ -2,7 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use pointsman_channels::{Channels, Verdict};
+use arc_swap::ArcSwap;
+use pointsman_channels::{Answer, Channels, Verdict};
 use pointsman_failure_detector::{Event, Outcome, PROBES_SIDE_BY_SIDE, Probe};
 use tokio::{sync::Semaphore, task::JoinSet};
 
@@ -13,35 +14,33 @@ use crate::RoutingView;
 pub(crate) struct Probes {
     channels: Channels,
     timeout: Duration,
+    view: Arc<ArcSwap<RoutingView>>,
     places: Arc<Semaphore>,
     running: JoinSet<Event>,
 }
 
 impl Probes {
-    pub(crate) fn new(channels: Channels, timeout: Duration) -> Self {
-        Self {
-            channels,
-            timeout,
-            places: Arc::new(Semaphore::new(PROBES_SIDE_BY_SIDE)),
-            running: JoinSet::new(),
-        }
+    pub(crate) fn new(channels: Channels, timeout: Duration, view: Arc<ArcSwap<RoutingView>>) -> Self {
+        let places = Arc::new(Semaphore::new(PROBES_SIDE_BY_SIDE));
+        Self { channels, timeout, view, places, running: JoinSet::new() }
     }
 
-    /// Starts a probe at the address that the node has now.
-    pub(crate) fn start(&mut self, started: Probe, view: &RoutingView) {
-        let url = view.answerer(started.key()).map(|node| node.url);
-        let (channels, timeout, places) = (self.channels.clone(), self.timeout, self.places.clone());
+    /// Starts a probe. When its turn comes it goes to the address that the node has then.
+    pub(crate) fn start(&mut self, probe: Probe) {
+        let (channels, timeout) = (self.channels.clone(), self.timeout);
+        let (view, places) = (Arc::clone(&self.view), Arc::clone(&self.places));
         self.running.spawn(async move {
-            let outcome = match url {
+            let _place = places.acquire_owned().await;
+            let answerer = view.load().answerer(probe.key());
+            let outcome = match answerer {
                 None => Outcome::NotEnabled,
-                Some(url) => {
-                    let _place = places.acquire_owned().await;
+                Some(node) => {
                     // In a task of its own, so that a panic is an outcome like any other.
-                    let probe = tokio::spawn(async move { channels.probe(&url, timeout).await });
-                    probe.await.map_or_else(|error| Outcome::Error(error.to_string()), outcome)
+                    let asked = tokio::spawn(async move { channels.probe(&node.url, timeout).await });
+                    asked.await.map_or_else(|error| Outcome::Error(error.to_string()), outcome)
                 }
             };
-            Event::Probed { probe: started, outcome }
+            Event::Probed { probe, outcome }
         });
     }
 
@@ -58,10 +57,11 @@ impl Probes {
     }
 }
 
-fn outcome(verdict: Verdict) -> Outcome {
-    match verdict {
+fn outcome(answer: Answer) -> Outcome {
+    let outcome = match answer.verdict {
         Verdict::Healthy => Outcome::Healthy,
         Verdict::Unhealthy(evidence) => Outcome::Unhealthy(evidence),
         Verdict::Unknown => Outcome::Unknown,
-    }
+    };
+    outcome.aged(answer.age, answer.took)
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use pointsman_clock::MonoTime;
-use pointsman_ids::NodeKey;
+use pointsman_ids::{ClusterName, NodeKey};
 
-use crate::{RoutedNode, RoutingView};
+use crate::{RoutingView, cluster::RoutedNode};
 
 /// A node as the broker sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,11 +24,17 @@ pub struct NodeStatus {
     pub evidence: String,
     /// Time until it is probed; zero while that is under way; `None`: it is not excluded.
     pub next_probe_in: Option<Duration>,
+    /// Failed probes since it was excluded.
+    pub failed_probes: u64,
+    /// What the last failed probe saw; empty before the first.
+    pub last_probe: String,
 }
 
-/// How the broker stands to its coordinator.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// How the broker stands to the coordinators of one cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeedState {
+    /// The cluster.
+    pub cluster: ClusterName,
     /// Whether the watch lives.
     pub connected: bool,
     /// How old the routing is: time since the coordinator was last heard, over restarts of the broker; `None` while
@@ -48,28 +54,37 @@ pub(crate) struct Contact {
 }
 
 impl Contact {
-    pub(crate) fn state(&self, now: MonoTime) -> FeedState {
-        let age = self.heard.map(|(at, before)| (now - at).saturating_add(before));
+    /// How long ago the coordinator was heard.
+    pub(crate) fn age(&self, now: MonoTime) -> Option<Duration> {
+        self.heard.map(|(at, before)| (now - at).saturating_add(before))
+    }
+
+    pub(crate) fn state(&self, cluster: ClusterName, now: MonoTime) -> FeedState {
         FeedState {
+            cluster,
             connected: self.connected,
-            age: age.filter(|_| !self.connected),
+            age: self.age(now).filter(|_| !self.connected),
             refused: self.refused.clone(),
         }
     }
 }
 
+/// Every member of every cluster, cluster after cluster, by name.
 pub(crate) fn nodes(view: &RoutingView, now: MonoTime) -> Vec<NodeStatus> {
     let now = now.since_start();
-    let status = |node: RoutedNode| {
-        let exclusion = view.exclusion(&node.key);
+    let status = |RoutedNode { key, .. }| {
+        let exclusion = view.exclusion(&key);
+        let text = |text: Option<&String>| text.cloned().unwrap_or_default();
         NodeStatus {
-            enabled: view.is_enabled(&node.key),
-            routable: view.is_routable(&node.key),
-            lost: view.is_lost(&node.key),
+            enabled: view.is_enabled(&key),
+            routable: view.is_routable(&key),
+            lost: view.is_lost(&key),
             excluded_for: exclusion.map(|exclusion| now.saturating_sub(exclusion.since)),
-            evidence: exclusion.map(|exclusion| exclusion.evidence.clone()).unwrap_or_default(),
+            evidence: text(exclusion.map(|exclusion| &exclusion.evidence)),
             next_probe_in: exclusion.map(|exclusion| exclusion.next_probe.saturating_sub(now)),
-            node: node.key,
+            failed_probes: exclusion.map_or(0, |exclusion| exclusion.tries),
+            last_probe: text(exclusion.and_then(|exclusion| exclusion.last_probe.as_ref())),
+            node: key,
         }
     };
     view.members().into_iter().map(status).collect()

@@ -1,4 +1,4 @@
-//! The stored snapshot: the newest one on disk, so that a broker starts while the coordinator is away.
+//! The stored snapshot: the newest one of each cluster on disk, so that a broker starts while coordinators are away.
 //!
 //! The file is a mark, the BLAKE3 checksum of all that follows, the wall time at which the coordinator was heard
 //! last, the highest fencing epoch that was seen, and the snapshot as in the feed. It is replaced whole or not at all.
@@ -11,7 +11,7 @@ use std::{
 };
 
 use pointsman_clock::WallTime;
-use pointsman_ids::{Epoch, feed::Snapshot};
+use pointsman_ids::{ClusterName, Epoch, feed::Snapshot};
 use pointsman_proto::broker::v1 as pb;
 use prost::Message;
 
@@ -73,8 +73,22 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    pub(crate) fn new(data_dir: &Path) -> Self {
+    /// The place of the local cluster's.
+    pub(crate) fn local(data_dir: &Path) -> Self {
         Self { path: data_dir.join("routing-snapshot") }
+    }
+
+    /// The place of a remote cluster's.
+    pub(crate) fn remote(data_dir: &Path, cluster: &ClusterName) -> Self {
+        Self { path: data_dir.join(format!("routing-snapshot@{cluster}")) }
+    }
+
+    /// A file that belongs to it. The name of a cluster may have dots, so nothing is taken for an extension.
+    fn beside(&self, what: &str) -> PathBuf {
+        let mut path = self.path.clone().into_os_string();
+        path.push(".");
+        path.push(what);
+        path.into()
     }
 
     /// The stored snapshot with its age; `None`: nothing is stored. Blocks.
@@ -96,7 +110,7 @@ impl Store {
     pub(crate) fn save(&self, heard: WallTime, epoch: Epoch, snapshot: &Snapshot) -> io::Result<()> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder)?;
-        let draft = self.path.with_extension("tmp");
+        let draft = self.beside("tmp");
         let mut file = File::create(&draft)?;
         file.write_all(&encode(heard, epoch, snapshot))?;
         file.sync_all()?;
@@ -106,7 +120,7 @@ impl Store {
     }
 
     fn set_aside(&self, why: String) -> Refused {
-        let aside = self.path.with_extension("corrupt");
+        let aside = self.beside("corrupt");
         if let Err(error) = fs::rename(&self.path, &aside) {
             tracing::warn!(path = %self.path.display(), %error, "damaged snapshot cannot be set aside");
         }
@@ -158,7 +172,7 @@ mod tests {
 
     fn saved() -> (tempfile::TempDir, Store) {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::new(&folder.path().join("not/there/yet"));
+        let store = Store::local(&folder.path().join("not/there/yet"));
         store.save(HEARD, Epoch(3), &stored().snapshot).unwrap();
         (folder, store)
     }
@@ -177,9 +191,23 @@ mod tests {
     }
 
     #[test]
+    fn clusters_do_not_disturb_each_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let stores = ["a.b", "a.c", "a"].map(|name| Store::remote(folder.path(), &name.parse().unwrap()));
+        let all = stores.iter().chain([&Store::local(folder.path())]).cloned().collect::<Vec<_>>();
+        for (at, store) in (1..).zip(&all) {
+            store.save(HEARD, Epoch(at), &stored().snapshot).unwrap();
+        }
+        let epochs = all.iter().map(|store| store.load(HEARD, DAY).unwrap().unwrap().0.epoch.0);
+        assert_eq!(epochs.collect::<Vec<_>>(), [1, 2, 3, 4]);
+        fs::write(&all[0].path, b"damaged").unwrap();
+        assert!(all[0].load(HEARD, DAY).is_err() && all[1].load(HEARD, DAY).is_ok());
+    }
+
+    #[test]
     fn nothing_stored_is_no_error() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(Store::new(folder.path()).load(HEARD, DAY).unwrap().is_none());
+        assert!(Store::local(folder.path()).load(HEARD, DAY).unwrap().is_none());
     }
 
     #[test]
@@ -205,14 +233,14 @@ mod tests {
             fs::write(&store.path, &bytes).unwrap();
             assert!(matches!(store.load(HEARD, DAY), Err(Refused::Corrupt { .. })), "{bytes:?}");
             assert!(!store.path.exists());
-            assert_eq!(fs::read(store.path.with_extension("corrupt")).unwrap(), bytes);
+            assert_eq!(fs::read(store.beside("corrupt")).unwrap(), bytes);
         }
     }
 
     #[test]
     fn a_draft_that_was_left_behind_is_no_harm() {
         let (_folder, store) = saved();
-        fs::write(store.path.with_extension("tmp"), b"half").unwrap();
+        fs::write(store.beside("tmp"), b"half").unwrap();
         assert!(store.load(HEARD, DAY).unwrap().is_some());
         store.save(HEARD, Epoch(4), &stored().snapshot).unwrap();
         assert_eq!(store.load(HEARD, DAY).unwrap().unwrap().0.epoch, Epoch(4));

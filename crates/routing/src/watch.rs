@@ -1,23 +1,31 @@
-//! The client of the routing feed: finds the active coordinator and stays with it.
+//! The client of one cluster's routing feed: finds the active coordinator and stays with it.
 
 use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
-use pointsman_channels::Channels;
-use pointsman_ids::{Epoch, Error, ErrorCode, feed::Snapshot};
-use pointsman_proto::broker::v1::{WatchRequest, WatchResponse, routing_feed_client::RoutingFeedClient};
+use pointsman_channels::{Channel, Channels};
+use pointsman_ids::{
+    Epoch, Error, ErrorCode, FeedVersion,
+    feed::{Delta, Snapshot},
+};
+use pointsman_proto::broker::v1::{
+    AcknowledgeRequest, Holding, WatchRequest, WatchResponse, routing_feed_client::RoutingFeedClient,
+};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::{
-    sync::mpsc,
+    sync::{mpsc, oneshot, watch},
     time::{sleep, timeout},
 };
 use tonic::Streaming;
 use url::Url;
 
-use crate::RoutingView;
+use crate::{RoutingView, holding::Digests};
 
 /// The coordinator sends something about once per second; a watch that is silent for so long is dead.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
+
+/// Pause between two acknowledgements while nothing changes: they tell the coordinator that the broker lives.
+const ACKNOWLEDGE_EVERY: Duration = Duration::from_secs(1);
 
 /// Waits between rounds over all coordinators: the first, and the longest.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -26,18 +34,34 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// The largest message that is taken.
 const MAX_MESSAGE: usize = 1 << 30;
 
-/// What the watch has to say.
+/// What a watch has to say, and whose it is.
 #[derive(Debug)]
-pub(crate) enum Word {
-    /// The coordinator of this epoch is there, with news or without.
-    Heard { epoch: Epoch, snapshot: Option<Box<Snapshot>> },
+pub(crate) struct Word {
+    /// Place of the cluster.
+    pub(crate) cluster: usize,
+    pub(crate) said: Said,
+}
+
+#[derive(Debug)]
+pub(crate) enum Said {
+    /// The coordinator of this epoch is there and has no news.
+    Heard(Epoch),
+    /// It has news. Whether they were taken is answered once the views that hold them are published.
+    News(Epoch, News, oneshot::Sender<Result<FeedVersion, Error>>),
     /// The watch has ended.
     Away,
+}
+
+#[derive(Debug)]
+pub(crate) enum News {
+    Whole(Box<Snapshot>),
+    Delta(Box<Delta>),
 }
 
 /// Watches until nobody listens any more.
 #[derive(Debug)]
 pub(crate) struct Watch {
+    pub(crate) cluster: usize,
     pub(crate) broker: String,
     pub(crate) coordinators: Vec<Url>,
     pub(crate) channels: Channels,
@@ -46,15 +70,24 @@ pub(crate) struct Watch {
     pub(crate) epoch: Epoch,
     pub(crate) words: mpsc::Sender<Word>,
     pub(crate) random: StdRng,
+    pub(crate) digests: Digests,
+    /// What came last did not fit what is held: everything is asked for anew.
+    pub(crate) start_anew: bool,
 }
 
 /// Why a watch ended.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum Ended {
     /// Nobody listens any more.
     Unheard,
     /// It was told, or could not begin.
     Failed(Error),
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
 }
 
 impl Watch {
@@ -67,68 +100,123 @@ impl Watch {
         loop {
             for at in 0..self.coordinators.len() {
                 let url = self.coordinators[at].clone();
-                let version = self.view.load().snapshot().version;
                 let mut lived = false;
-                let ended = self.follow(&url, &mut lived).await;
-                let Ended::Failed(error) = ended else { return };
-                if lived {
-                    wait = FIRST_WAIT;
-                    tracing::warn!(%url, %error, "watch of the coordinator ended");
-                    if self.words.send(Word::Away).await.is_err() {
-                        return;
-                    }
-                } else {
-                    tracing::debug!(%url, version = version.0, %error, "coordinator cannot be watched");
+                let Ended::Failed(error) = self.follow(&url, &mut lived).await else { return };
+                if !lived {
+                    tracing::debug!(%url, %error, "coordinator cannot be watched");
+                    continue;
                 }
+                tracing::warn!(%url, %error, "watch of the coordinator ended");
+                if self.say(Said::Away).await.is_err() {
+                    return;
+                }
+                wait = FIRST_WAIT;
+                self.pause(wait).await;
             }
-            // Brokers that lost one coordinator together do not come back together.
-            sleep(wait.mul_f64(self.random.random_range(0.5..1.5))).await;
+            self.pause(wait).await;
             wait = (wait * 2).min(LONGEST_WAIT);
         }
     }
 
+    /// Brokers that lost one coordinator together do not come back together.
+    async fn pause(&mut self, wait: Duration) {
+        sleep(wait.mul_f64(self.random.random_range(0.5..1.5))).await;
+    }
+
+    async fn say(&self, said: Said) -> Result<(), Ended> {
+        let word = Word { cluster: self.cluster, said };
+        self.words.send(word).await.map_err(|_| Ended::Unheard)
+    }
+
     /// Follows one coordinator; `lived` becomes true once it has said something lawful.
     async fn follow(&mut self, url: &Url, lived: &mut bool) -> Ended {
-        let mut stream = match self.open(url).await {
-            Ok(stream) => stream,
-            Err(error) => return Ended::Failed(error),
+        let client =
+            RoutingFeedClient::new(self.channels.channel(url)).max_decoding_message_size(MAX_MESSAGE);
+        let (applied, acknowledged) = watch::channel((0, FeedVersion(0)));
+        let broker = self.broker.clone();
+        let ended = async {
+            let (stream, has) = self.open(client.clone()).await?;
+            self.listen(stream, has, &applied, lived).await
         };
+        let ended: Result<(), Ended> = tokio::select! {
+            ended = ended => ended,
+            error = acknowledge(client.clone(), broker, acknowledged) => Err(error.into()),
+        };
+        ended.err().unwrap_or(Ended::Unheard)
+    }
+
+    async fn open(
+        &mut self,
+        mut client: RoutingFeedClient<Channel>,
+    ) -> Result<(Streaming<WatchResponse>, FeedVersion), Ended> {
+        let (has, holding) = self.holding().await?;
+        let request = WatchRequest {
+            broker: self.broker.clone(),
+            version: has.0,
+            epoch_seen: self.epoch.0,
+            holding: Some(holding),
+        };
+        match timeout(STALLED_AFTER, client.watch(request)).await {
+            Ok(Ok(response)) => Ok((response.into_inner(), has)),
+            Ok(Err(status)) => Err(pointsman_proto::error(&status).into()),
+            Err(_) => Err(away(format!("no answer within {STALLED_AFTER:?}")).into()),
+        }
+    }
+
+    /// The version that is held, and what of it.
+    async fn holding(&mut self) -> Result<(FeedVersion, Holding), Error> {
+        let view = self.view.load_full();
+        let held = view.clusters().nth(self.cluster).and_then(|(_, snapshot)| snapshot.cloned());
+        let Some(snapshot) = held.filter(|_| !self.start_anew) else {
+            return Ok((FeedVersion(0), Holding::default()));
+        };
+        let version = snapshot.version;
+        let mut digests = std::mem::take(&mut self.digests);
+        let made = aside(move || {
+            let holding = digests.holding(&snapshot);
+            (holding, digests)
+        });
+        let (holding, digests) = made.await?;
+        self.digests = digests;
+        Ok((version, holding))
+    }
+
+    async fn listen(
+        &mut self,
+        mut stream: Streaming<WatchResponse>,
+        mut has: FeedVersion,
+        applied: &watch::Sender<(u64, FeedVersion)>,
+        lived: &mut bool,
+    ) -> Result<(), Ended> {
         loop {
             let message = match timeout(STALLED_AFTER, stream.message()).await {
                 Ok(Ok(Some(message))) => message,
-                Ok(Ok(None)) => return Ended::Failed(away("the coordinator ended the watch")),
-                Ok(Err(status)) => return Ended::Failed(pointsman_proto::error(&status)),
-                Err(_) => return Ended::Failed(away(format!("no word for {STALLED_AFTER:?}"))),
+                Ok(Ok(None)) => return Err(away("the coordinator ended the watch").into()),
+                Ok(Err(status)) => return Err(pointsman_proto::error(&status).into()),
+                Err(_) => return Err(away(format!("no word for {STALLED_AFTER:?}")).into()),
             };
-            let word = match self.read(message) {
-                Ok(word) => word,
-                Err(error) => return Ended::Failed(error),
-            };
+            let watch = message.watch;
+            let news = self.read(message).await?;
             *lived = true;
-            if self.words.send(word).await.is_err() {
-                return Ended::Unheard;
+            match news {
+                None => self.say(Said::Heard(self.epoch)).await?,
+                Some(news) => has = self.tell(news).await?,
             }
+            applied.send_if_modified(|before| std::mem::replace(before, (watch, has)) != (watch, has));
         }
     }
 
-    async fn open(&self, url: &Url) -> Result<Streaming<WatchResponse>, Error> {
-        let mut client =
-            RoutingFeedClient::new(self.channels.channel(url)).max_decoding_message_size(MAX_MESSAGE);
-        let request = WatchRequest {
-            broker: self.broker.clone(),
-            version: self.view.load().snapshot().version.0,
-            epoch_seen: self.epoch.0,
-            holding: None,
-        };
-        match timeout(STALLED_AFTER, client.watch(request)).await {
-            Ok(Ok(response)) => Ok(response.into_inner()),
-            Ok(Err(status)) => Err(pointsman_proto::error(&status)),
-            Err(_) => Err(away(format!("no answer within {STALLED_AFTER:?}"))),
-        }
+    /// Hands news on, and gives the version that is routed by then.
+    async fn tell(&mut self, news: News) -> Result<FeedVersion, Ended> {
+        let (answer, taken) = oneshot::channel();
+        self.say(Said::News(self.epoch, news, answer)).await?;
+        let taken = taken.await.map_err(|_| Ended::Unheard)?;
+        self.start_anew = taken.is_err();
+        Ok(taken?)
     }
 
     /// A coordinator with a lower epoch has been replaced, and may not know it yet.
-    fn read(&mut self, message: WatchResponse) -> Result<Word, Error> {
+    async fn read(&mut self, message: WatchResponse) -> Result<Option<News>, Error> {
         let epoch = Epoch(message.epoch);
         if epoch < self.epoch {
             let message = format!(
@@ -137,10 +225,53 @@ impl Watch {
             );
             return Err(Error::new(ErrorCode::ServiceNotReady, message));
         }
-        let snapshot = message.snapshot.map(Snapshot::try_from).transpose()?.map(Box::new);
+        let news = match (message.snapshot, message.delta) {
+            (Some(snapshot), _) => {
+                // A large one takes a while to read.
+                let read = aside(move || Snapshot::try_from(snapshot)).await??;
+                Some(News::Whole(Box::new(read)))
+            }
+            (None, Some(delta)) => {
+                let read = Delta::try_from(delta);
+                // The same would come again.
+                self.start_anew |= read.is_err();
+                Some(News::Delta(Box::new(read?)))
+            }
+            (None, None) => None,
+        };
         self.epoch = epoch;
-        Ok(Word::Heard { epoch, snapshot })
+        Ok(news)
     }
+}
+
+/// Tells the coordinator what is routed by: at once when that changes, and every now and then. Returns when it cannot.
+async fn acknowledge(
+    mut client: RoutingFeedClient<Channel>,
+    broker: String,
+    mut applied: watch::Receiver<(u64, FeedVersion)>,
+) -> Error {
+    loop {
+        if let Ok(Err(_)) = timeout(ACKNOWLEDGE_EVERY, applied.changed()).await {
+            return away("the watch has ended");
+        }
+        let (watch, FeedVersion(version)) = *applied.borrow_and_update();
+        // A watch without a number is one of a coordinator that expects nothing, or has not spoken yet.
+        if watch == 0 {
+            continue;
+        }
+        let request = AcknowledgeRequest { broker: broker.clone(), watch, version };
+        match timeout(STALLED_AFTER, client.acknowledge(request)).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(status)) => return pointsman_proto::error(&status),
+            Err(_) => return away(format!("no answer within {STALLED_AFTER:?}")),
+        }
+    }
+}
+
+/// Does what may take long beside the threads that serve.
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Error::new(ErrorCode::ServiceInternal, error.to_string()))
 }
 
 fn away(what: impl Into<String>) -> Error {
