@@ -121,7 +121,11 @@ impl From<Error> for pointsman_ids::Error {
         let mut text = error.to_string();
         let mut source = std::error::Error::source(&error);
         while let Some(cause) = source {
-            text = format!("{text}: {cause}");
+            let said = cause.to_string();
+            // Errors of sqlx repeat their source.
+            if !text.ends_with(&said) {
+                text = text + ": " + &said;
+            }
             source = cause.source();
         }
         Self::new(code, text)
