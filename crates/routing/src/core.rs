@@ -59,6 +59,7 @@ impl Core {
             clusters: managers.iter().map(|manager| manager.view.clone()).collect(),
             collections: OrdMap::new(),
             exclusions: Arc::default(),
+            suspicions: Arc::default(),
             detector: Arc::default(),
             fail_open,
             adaptive,
@@ -131,8 +132,11 @@ impl Core {
                 manager.exclude(|node| is_unhealthy(detector, &cluster, node));
             }
         }
+        let suspicions: BTreeMap<_, _> =
+            self.detector.suspects().map(|(node, row)| (node.clone(), row.clone())).collect();
         let is_same = |(manager, view): (&Manager, &Arc<ClusterView>)| Arc::ptr_eq(&manager.view, view);
         if exclusions == *self.view.exclusions
+            && suspicions == *self.view.suspicions
             && *self.detector.counters() == *self.view.detector
             && self.managers.iter().zip(&self.view.clusters).all(is_same)
         {
@@ -151,6 +155,7 @@ impl Core {
             clusters,
             collections: spanning,
             exclusions: Arc::new(exclusions),
+            suspicions: Arc::new(suspicions),
             detector: Arc::new(self.detector.counters().clone()),
             fail_open,
             adaptive: self.view.adaptive,

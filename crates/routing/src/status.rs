@@ -28,6 +28,10 @@ pub struct NodeStatus {
     pub failed_probes: u64,
     /// What the last failed probe saw; empty before the first.
     pub last_probe: String,
+    /// Suspicions in a row; as many as the limit exclude it.
+    pub suspicions: usize,
+    /// What the last of them rests on; empty when there is none.
+    pub suspicion: String,
 }
 
 /// How the broker stands to the coordinators of one cluster.
@@ -74,6 +78,7 @@ pub(crate) fn nodes(view: &RoutingView, now: MonoTime) -> Vec<NodeStatus> {
     let now = now.since_start();
     let status = |RoutedNode { key, .. }| {
         let exclusion = view.exclusion(&key);
+        let suspicions = view.suspicions().get(&key);
         let text = |text: Option<&String>| text.cloned().unwrap_or_default();
         NodeStatus {
             enabled: view.is_enabled(&key),
@@ -84,6 +89,8 @@ pub(crate) fn nodes(view: &RoutingView, now: MonoTime) -> Vec<NodeStatus> {
             next_probe_in: exclusion.map(|exclusion| exclusion.next_probe.saturating_sub(now)),
             failed_probes: exclusion.map_or(0, |exclusion| exclusion.tries),
             last_probe: text(exclusion.and_then(|exclusion| exclusion.last_probe.as_ref())),
+            suspicions: suspicions.map_or(0, |row| row.times.len()),
+            suspicion: text(suspicions.map(|row| &row.evidence)),
             node: key,
         }
     };

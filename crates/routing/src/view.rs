@@ -7,7 +7,7 @@ use std::{
 };
 
 use imbl::OrdMap;
-use pointsman_failure_detector::{Counters, Key};
+use pointsman_failure_detector::{Counters, Key, Suspicions};
 use pointsman_ids::{
     ClusterName, CollectionName, Error, ErrorCode, GroupName, NodeKey,
     feed::{CollectionEntry, Snapshot},
@@ -29,6 +29,7 @@ pub struct RoutingView {
     pub(crate) collections: OrdMap<CollectionName, Arc<Spanning>>,
     /// The unhealthy set.
     pub(crate) exclusions: Arc<BTreeMap<Key, Exclusion>>,
+    pub(crate) suspicions: Arc<BTreeMap<NodeKey, Suspicions>>,
     pub(crate) detector: Arc<Counters>,
     /// The switches in force.
     pub(crate) fail_open: FailOpen,
@@ -198,6 +199,11 @@ impl RoutingView {
     /// What is held against a node under either of its keys; `None`: it is not excluded.
     pub fn exclusion(&self, node: &NodeKey) -> Option<&Exclusion> {
         Key::both(node).iter().find_map(|key| self.exclusions.get(key))
+    }
+
+    /// The suspicions in a row against nodes that are not excluded.
+    pub fn suspicions(&self) -> &BTreeMap<NodeKey, Suspicions> {
+        &self.suspicions
     }
 
     /// The switches of fail-open in force.
