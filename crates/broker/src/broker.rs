@@ -1,16 +1,20 @@
 //! What the surfaces of a broker share.
 
+use std::{sync::Arc, time::Duration};
+
+use pointsman_clock::Clock;
 use pointsman_ids::FeedVersion;
 use pointsman_routing::Routing;
 use pointsman_telemetry::MetricsHandle;
 
-use crate::{metrics, query::Queries};
+use crate::{exposition, metrics, query::Queries};
 
 /// A running broker.
 #[derive(Debug)]
 pub(crate) struct Broker {
     /// Its stable name.
     pub(crate) name: String,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) routing: Routing,
     pub(crate) queries: Queries,
     /// What `/metrics` shows; `None`: nothing.
@@ -20,9 +24,16 @@ pub(crate) struct Broker {
 }
 
 impl Broker {
-    /// Brings figures that are read from elsewhere up to date.
-    pub(crate) fn publish_metrics(&self) {
-        metrics::routing(&self.routing.view(), &self.routing.feed());
+    /// Time since the start of its clock.
+    pub(crate) fn now(&self) -> Duration {
+        self.clock.mono().since_start()
+    }
+
+    /// Everything that is counted and measured, in Prometheus' text format; `None`: this process has no metrics.
+    pub(crate) fn render_metrics(&self) -> Option<String> {
+        let registry = self.metrics.as_ref()?;
+        metrics::feed(&self.routing.view(), &self.routing.feed());
         self.queries.publish_metrics();
+        Some(registry.render() + &exposition::render(&self.routing.view().samples()))
     }
 }

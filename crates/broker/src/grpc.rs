@@ -1,10 +1,11 @@
-//! The gRPC surface: `BrokerStatus` and the standard health service.
+//! The gRPC surface: `BrokerStatus`, `Routing` and the standard health service.
 
 use std::{sync::Arc, time::Duration};
 
 use pointsman_proto::broker::v1::{
     GetStatusRequest, GetStatusResponse, NodeHealth,
     broker_status_server::{BrokerStatus, BrokerStatusServer},
+    routing_server::RoutingServer,
 };
 use pointsman_routing::NodeStatus;
 use tokio::net::TcpListener;
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, transport::Server};
 use tonic_health::server::HealthReporter;
 
-use crate::{RunError, broker::Broker};
+use crate::{RunError, broker::Broker, route::RoutingService};
 
 /// How long calls may take to end once the broker is told to stop.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -26,11 +27,12 @@ struct StatusService(Arc<Broker>);
 impl BrokerStatus for StatusService {
     async fn get_status(&self, _: Request<GetStatusRequest>) -> Result<Response<GetStatusResponse>, Status> {
         let routing = &self.0.routing;
-        let feed = routing.feed();
+        let (feed, view) = (routing.feed(), routing.view());
         Ok(Response::new(GetStatusResponse {
             broker: self.0.name.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
-            feed_version: routing.view().snapshot().version.0,
+            feed_version: view.snapshot().version.0,
+            fail_open: view.fail_open().enabled,
             connected: feed.connected,
             routing_age_ms: feed.age.map(crate::millis).unwrap_or_default(),
             nodes: routing.nodes().into_iter().map(node_health).collect(),
@@ -40,12 +42,17 @@ impl BrokerStatus for StatusService {
 
 fn node_health(status: NodeStatus) -> NodeHealth {
     NodeHealth {
+        cluster: status.node.cluster.to_string(),
         node: status.node.node.to_string(),
         enabled: status.enabled,
         routable: status.routable,
         excluded_for_ms: status.excluded_for.map(crate::millis),
         evidence: status.evidence,
         next_probe_in_ms: status.next_probe_in.map(crate::millis),
+        tries: status.failed_probes,
+        last_probe: status.last_probe,
+        suspicions: u32::try_from(status.suspicions).unwrap_or(u32::MAX),
+        suspicion: status.suspicion,
     }
 }
 
@@ -62,6 +69,7 @@ pub(crate) async fn serve(
     let serving = Server::builder()
         .add_service(health)
         .add_service(BrokerStatusServer::new(StatusService(Arc::clone(&broker))))
+        .add_service(RoutingServer::new(RoutingService(Arc::clone(&broker))))
         .serve_with_incoming_shutdown(TcpListenerStream::new(listener), shutdown.clone().cancelled_owned());
     tokio::select! {
         served = serving => served.map_err(|error| RunError::Serve(error.into())),

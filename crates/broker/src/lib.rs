@@ -23,11 +23,13 @@ mod catalogs;
 pub mod cli;
 mod deps;
 mod error;
+mod exposition;
 mod grpc;
 mod http;
 mod metrics;
 mod query;
 mod request;
+mod route;
 mod run;
 
 pub use deps::Deps;

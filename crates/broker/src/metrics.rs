@@ -13,13 +13,6 @@ const RUNNING: &str = "pointsman_broker_queries_running";
 const WAITING: &str = "pointsman_broker_queries_waiting";
 const PARTIAL: &str = "pointsman_broker_partial_answers_total";
 const NO_NODE: &str = "pointsman_broker_no_node_found_total";
-const UNHEALTHY: &str = "pointsman_broker_unhealthy_nodes";
-const ENABLED: &str = "pointsman_broker_enabled_nodes";
-const ROUTABLE: &str = "pointsman_broker_routable_nodes";
-const EXCLUSIONS: &str = "pointsman_broker_node_exclusions_total";
-const INCLUSIONS: &str = "pointsman_broker_node_inclusions_total";
-const PROBES: &str = "pointsman_broker_probes_total";
-const STALE_REPORTS: &str = "pointsman_broker_stale_reports_total";
 const FEED_VERSION: &str = "pointsman_broker_feed_version";
 const CONNECTED: &str = "pointsman_broker_feed_connected";
 
@@ -32,13 +25,6 @@ pub(crate) fn describe() {
     describe_gauge!(WAITING, "Queries that wait for a place.");
     describe_counter!(PARTIAL, "Partial answers, by cause.");
     describe_counter!(NO_NODE, "Queries whose segments nobody could answer for.");
-    describe_gauge!(UNHEALTHY, "Nodes that the failure detector excludes.");
-    describe_gauge!(ENABLED, "Nodes that the cluster lets queries go to.");
-    describe_gauge!(ROUTABLE, "Enabled nodes that are not excluded.");
-    describe_counter!(EXCLUSIONS, "Nodes that became unhealthy.");
-    describe_counter!(INCLUSIONS, "Nodes that became healthy again, by reason.");
-    describe_counter!(PROBES, "Probes of excluded nodes, by result.");
-    describe_counter!(STALE_REPORTS, "Reports about a node's former incarnation, which were dropped.");
     describe_gauge!(FEED_VERSION, "Version of the routing feed that the broker routes by.");
     describe_gauge!(CONNECTED, "1 while the watch of the coordinator lives.");
 }
@@ -102,22 +88,48 @@ pub(crate) fn admission(running: usize, waiting: usize) {
     gauge!(WAITING).set(waiting as f64);
 }
 
-/// Health of the nodes and state of the feed, as they are now.
-pub(crate) fn routing(view: &RoutingView, feed: &FeedState) {
-    let cluster = view.snapshot().cluster.to_string();
-    let (enabled, routable) = view.node_counts();
-    gauge!(ENABLED, "cluster" => cluster.clone()).set(enabled as f64);
-    gauge!(ROUTABLE, "cluster" => cluster).set(routable as f64);
-    gauge!(UNHEALTHY).set(view.exclusions().len() as f64);
+/// State of the feed of the local cluster.
+pub(crate) fn feed(view: &RoutingView, feed: &FeedState) {
     gauge!(CONNECTED).set(if feed.connected { 1.0 } else { 0.0 });
     gauge!(FEED_VERSION).set(view.snapshot().version.0 as f64);
-    let counters = view.counters();
-    counter!(EXCLUSIONS).absolute(counters.exclusions);
-    counter!(STALE_REPORTS).absolute(counters.stale_reports);
-    for (reason, count) in &counters.inclusions {
-        counter!(INCLUSIONS, "reason" => reason.as_str()).absolute(*count);
-    }
-    for (result, count) in &counters.probes {
-        counter!(PROBES, "result" => *result).absolute(*count);
-    }
 }
+
+/// What the figures that routing keeps itself mean.
+pub(crate) const OF_ROUTING: [(&str, &str); 21] = [
+    ("pointsman_broker_unhealthy_nodes", "Keys that the failure detector excludes."),
+    ("pointsman_broker_enabled_nodes", "Nodes that the cluster lets queries go to."),
+    ("pointsman_broker_routable_nodes", "Enabled nodes that are not excluded."),
+    ("pointsman_broker_node_exclusions_total", "Nodes that became unhealthy."),
+    ("pointsman_broker_node_inclusions_total", "Nodes that became healthy again, by reason."),
+    ("pointsman_broker_probes_total", "Probes of nodes, by result."),
+    (
+        "pointsman_broker_suspicions_total",
+        "Calls that ended in a way that may be the node's fault, by cause.",
+    ),
+    (
+        "pointsman_broker_stale_reports_total",
+        "Reports about a node's former incarnation, which were dropped.",
+    ),
+    (
+        "pointsman_broker_selected_segments_total",
+        "Picks of a node for a segment, by pool; optional ones count.",
+    ),
+    ("pointsman_broker_unknown_segments_total", "Requested segments that routing did not know."),
+    (
+        "pointsman_broker_dropped_segments_total",
+        "Requested segments whose nodes stand outside all replica groups.",
+    ),
+    (
+        "pointsman_broker_missing_nodes_total",
+        "Nodes that were chosen and were gone when they were to be asked.",
+    ),
+    ("pointsman_broker_replica_percent", "The lowest share of usable replicas of any segment, in percent."),
+    ("pointsman_broker_segments_at_min_replica_percent", "Segments that are exactly at that share."),
+    ("pointsman_broker_unavailable_segments", "Segments that nobody routable can answer for."),
+    ("pointsman_broker_fail_open_eligible_segments", "Unavailable segments that fail-open could try."),
+    ("pointsman_broker_fail_open_eligible_requests_total", "Requests that fail-open could help."),
+    ("pointsman_broker_fail_open_requests_total", "Requests that failed open."),
+    ("pointsman_broker_node_in_flight", "Requests under way to a node."),
+    ("pointsman_broker_node_latency_average", "Moving average of a node's latency, in milliseconds."),
+    ("pointsman_broker_node_score", "Score of a node in adaptive selection; lower is better."),
+];

@@ -6,9 +6,10 @@ use pointsman_channels::{ChannelSettings, Channels};
 use pointsman_engine::{Engine, EngineSettings};
 use pointsman_failure_detector as failure_detector;
 use pointsman_ids::{ClusterName, Error, ErrorCode};
+use pointsman_instance_selector::{AdaptiveKind, AdaptiveSettings, FailOpen};
 use pointsman_program::QueryThreads;
-use pointsman_routing::Routing;
-use pointsman_settings::{BrokerSettings, DetectorKind, FailureDetectorSettings};
+use pointsman_routing::{ClusterSettings, Routing};
+use pointsman_settings::{BrokerSettings, DetectorKind, FailureDetectorSettings, RemoteClusterSettings};
 use pointsman_telemetry::spawn;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -48,10 +49,15 @@ pub async fn run(settings: BrokerSettings, deps: Deps, shutdown: CancellationTok
     let stop_routing = CancellationToken::new();
     let routing = Routing::start(routing_settings(&settings)?, routing_deps, stop_routing.clone()).await;
     let routing = routing.map_err(RunError::Start)?;
-    let engine = EngineSettings { memory_limit: settings.query.memory_limit.0, ..EngineSettings::default() };
+    let engine = EngineSettings {
+        memory_limit: settings.query.memory_limit.0,
+        retry_buffer: settings.query.retry_buffer.as_usize(),
+        ..EngineSettings::default()
+    };
     let engine = Engine::new(engine, channels).map_err(RunError::Start)?;
-    let catalogs = Arc::new(Catalogs::new(routing.view().snapshot()));
+    let catalogs = Arc::new(Catalogs::new(&routing.view()));
     let parts = Parts {
+        max_in_flight: settings.node.max_in_flight,
         clock: deps.clock,
         routing: routing.clone(),
         engine,
@@ -60,6 +66,7 @@ pub async fn run(settings: BrokerSettings, deps: Deps, shutdown: CancellationTok
     };
     let broker = Arc::new(Broker {
         name: settings.name.clone(),
+        clock: Arc::clone(&parts.clock),
         stored_version: routing.is_ready().then(|| routing.view().snapshot().version),
         routing: routing.clone(),
         queries: Queries::new(settings.name, settings.query, parts, deps.seed),
@@ -110,24 +117,57 @@ fn channel_settings(settings: &BrokerSettings) -> ChannelSettings {
 }
 
 fn routing_settings(settings: &BrokerSettings) -> Result<pointsman_routing::Settings, RunError> {
+    let remote = |remote: &RemoteClusterSettings| {
+        cluster(&remote.name, &remote.coordinators, "broker.remote_clusters")
+    };
     Ok(pointsman_routing::Settings {
         broker: settings.name.clone(),
-        cluster: ClusterName::new(&settings.cluster).map_err(RunError::Settings)?,
-        coordinators: settings.coordinators.iter().map(|text| coordinator(text)).collect::<Result<_, _>>()?,
+        local: cluster(&settings.cluster, &settings.coordinators, "broker.coordinators")?,
+        remote: settings.remote_clusters.iter().map(remote).collect::<Result<_, _>>()?,
         data_dir: settings.data_dir.clone(),
         max_snapshot_age: settings.max_snapshot_age,
         detector: detector_settings(&settings.failure_detector),
-        probe_timeout: settings.failure_detector.probe_timeout,
+        new_segment_window: settings.new_segment_window,
+        fail_open: FailOpen {
+            enabled: settings.fail_open.enabled,
+            multi_stage: settings.fail_open.multi_stage,
+            strict: settings.fail_open.strict,
+        },
+        adaptive: adaptive_settings(&settings.adaptive),
     })
 }
 
-fn coordinator(text: &str) -> Result<Url, RunError> {
+fn cluster(name: &str, coordinators: &[String], key: &str) -> Result<ClusterSettings, RunError> {
+    Ok(ClusterSettings {
+        name: ClusterName::new(name).map_err(RunError::Settings)?,
+        coordinators: coordinators.iter().map(|text| coordinator(text, key)).collect::<Result<_, _>>()?,
+    })
+}
+
+fn coordinator(text: &str, key: &str) -> Result<Url, RunError> {
     Url::parse(text).map_err(|error| {
-        let text = format!(
-            "broker.coordinators names '{text}', which is not a URL such as http://127.0.0.1:8190: {error}"
-        );
+        let text = format!("{key} names '{text}', which is not a URL such as http://127.0.0.1:8190: {error}");
         RunError::Settings(Error::new(ErrorCode::ParameterInvalid, text))
     })
+}
+
+fn adaptive_settings(settings: &pointsman_settings::AdaptiveSettings) -> AdaptiveSettings {
+    AdaptiveSettings {
+        kind: match settings.kind {
+            pointsman_settings::AdaptiveKind::None => AdaptiveKind::None,
+            pointsman_settings::AdaptiveKind::Latency => AdaptiveKind::Latency,
+            pointsman_settings::AdaptiveKind::InFlight => AdaptiveKind::InFlight,
+            pointsman_settings::AdaptiveKind::Hybrid => AdaptiveKind::Hybrid,
+        },
+        alpha: settings.alpha,
+        decay_window: settings.decay_window,
+        warmup: settings.warmup,
+        initial: settings.initial,
+        trial_samples: settings.trial_samples,
+        trial_in_flight: settings.trial_in_flight,
+        hybrid_exponent: settings.hybrid_exponent,
+        hybrid_floor: settings.hybrid_floor,
+    }
 }
 
 fn detector_settings(settings: &FailureDetectorSettings) -> failure_detector::Settings {

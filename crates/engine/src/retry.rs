@@ -128,12 +128,15 @@ impl Retry {
         *self.running.lock().entry(node.clone()).or_default() += 1;
     }
 
-    fn ended(&self, node: &Url) {
+    fn ended(&self, node: &Url, well: bool) {
         let mut running = self.running.lock();
-        if let Some(tasks) = running.get_mut(node) {
-            *tasks -= 1;
-            if *tasks == 0 {
-                running.remove(node);
+        let Some(tasks) = running.get_mut(node) else { return };
+        *tasks -= 1;
+        if *tasks == 0 {
+            running.remove(node);
+            drop(running);
+            if well {
+                self.router.answered(node);
             }
         }
     }

@@ -30,6 +30,10 @@ pub trait Router: Send + Sync + Debug {
     fn reroute(&self, _failed: &FailedPart) -> Rerouted {
         Rerouted::Whole
     }
+
+    /// Whatever runs on a worker has ended, the last of it well. Said of queries whose parts can be routed again, while
+    /// other workers may still run; never blocks.
+    fn answered(&self, _node: &Url) {}
 }
 
 /// A part of a running query that gave no rows which count.

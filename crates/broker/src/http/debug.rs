@@ -9,13 +9,13 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use pointsman_ids::{
-    Error, ErrorCode, NodeId,
-    feed::{CollectionEntry, CopyState, LoadState, NodeEntry, SegmentEntry, Snapshot},
+    Error, ErrorCode, NodeId, NodeKey,
+    feed::{CollectionEntry, CopyEntry, LoadState, NodeEntry, SegmentEntry, Snapshot},
 };
-use pointsman_routing::NodeStatus;
+use pointsman_routing::{NodeStatus, RoutingView};
 use serde_json::{Value, json};
 
-use crate::broker::Broker;
+use crate::{broker::Broker, route::state};
 
 /// Every segment of a collection with its candidates.
 pub(super) async fn routing(State(broker): State<Arc<Broker>>, Path(name): Path<String>) -> Response {
@@ -24,100 +24,126 @@ pub(super) async fn routing(State(broker): State<Arc<Broker>>, Path(name): Path<
         let error = Error::new(ErrorCode::CollectionNotFound, format!("there is no collection '{name}'"));
         return (StatusCode::NOT_FOUND, Json(json!({"error": error_body(&error)}))).into_response();
     };
-    let nodes = Nodes::new(view.snapshot(), broker.routing.nodes());
-    Json(collection(view.snapshot(), entry, &nodes)).into_response()
+    Json(collection(&view, entry)).into_response()
 }
 
-/// Every node of the cluster.
+/// Every node of every cluster, the local one first.
 pub(super) async fn nodes(State(broker): State<Arc<Broker>>) -> Json<Value> {
     let view = broker.routing.view();
-    let nodes = Nodes::new(view.snapshot(), broker.routing.nodes());
+    let status = broker.routing.nodes().into_iter();
+    let status: BTreeMap<NodeKey, NodeStatus> = status.map(|status| (status.node.clone(), status)).collect();
+    let snapshots = view.clusters().filter_map(|(_, snapshot)| snapshot);
+    let nodes = snapshots.flat_map(|snapshot| {
+        let describe = |entry: &NodeEntry| {
+            let key = NodeKey { cluster: snapshot.cluster.clone(), node: entry.name.clone() };
+            node(snapshot, entry, status.get(&key))
+        };
+        snapshot.nodes.iter().map(describe).collect::<Vec<_>>()
+    });
     Json(json!({
-        "cluster": view.snapshot().cluster.as_str(),
+        "cluster": view.cluster().as_str(),
         "feed_version": view.snapshot().version.0,
-        "nodes": view.snapshot().nodes.iter().map(|entry| nodes.describe(view.snapshot(), entry)).collect::<Vec<_>>(),
+        "nodes": nodes.collect::<Vec<_>>(),
     }))
 }
 
-/// Members of the cluster, with what the broker thinks of them.
-struct Nodes<'a> {
-    entries: BTreeMap<NodeId, &'a NodeEntry>,
-    status: BTreeMap<String, NodeStatus>,
+fn node(snapshot: &Snapshot, entry: &NodeEntry, status: Option<&NodeStatus>) -> Value {
+    let excluded = status.filter(|status| status.excluded_for.is_some());
+    let suspected = status.filter(|status| status.suspicions > 0);
+    json!({
+        "cluster": snapshot.cluster.as_str(),
+        "node": entry.name.as_str(),
+        "id": entry.id.0,
+        "address": entry.address,
+        "incarnation": entry.incarnation.0,
+        "pool": entry.pool.0,
+        "group": group(snapshot, entry.pool.0),
+        "switched_on": entry.switched_on,
+        "enabled": entry.enabled,
+        "lost": entry.lost,
+        "routable": status.is_some_and(|status| status.routable),
+        "excluded_for_ms": excluded.and_then(|status| status.excluded_for).map(crate::millis),
+        "evidence": excluded.map(|status| status.evidence.as_str()),
+        "tries": excluded.map_or(0, |status| status.failed_probes),
+        "last_probe": excluded.map(|status| status.last_probe.as_str()).filter(|text| !text.is_empty()),
+        "next_probe_in_ms": status.and_then(|status| status.next_probe_in).map(crate::millis),
+        "suspicions": suspected.map_or(0, |status| status.suspicions),
+        "suspicion": suspected.map(|status| status.suspicion.as_str()),
+    })
 }
 
-impl<'a> Nodes<'a> {
-    fn new(snapshot: &'a Snapshot, status: Vec<NodeStatus>) -> Self {
-        Self {
-            entries: snapshot.nodes.iter().map(|entry| (entry.id, entry)).collect(),
-            status: status.into_iter().map(|status| (status.node.node.to_string(), status)).collect(),
-        }
-    }
-
-    fn is_routable(&self, entry: &NodeEntry) -> bool {
-        self.status.get(entry.name.as_str()).is_some_and(|status| status.routable)
-    }
-
-    fn describe(&self, snapshot: &Snapshot, entry: &NodeEntry) -> Value {
-        let status = self.status.get(entry.name.as_str());
-        let excluded = status.and_then(|status| Some((status, status.excluded_for?)));
-        json!({
-            "node": entry.name.as_str(),
-            "id": entry.id.0,
-            "address": entry.address,
-            "incarnation": entry.incarnation.0,
-            "pool": entry.pool.0,
-            "group": group(snapshot, entry.pool.0),
-            "switched_on": entry.switched_on,
-            "enabled": entry.enabled,
-            "lost": entry.lost,
-            "routable": self.is_routable(entry),
-            "excluded_for_ms": excluded.map(|(_, since)| crate::millis(since)),
-            "evidence": excluded.map(|(status, _)| status.evidence.as_str()),
-            "next_probe_in_ms": status.and_then(|status| status.next_probe_in).map(crate::millis),
-        })
-    }
-}
-
-fn collection(snapshot: &Snapshot, entry: &CollectionEntry, nodes: &Nodes<'_>) -> Value {
+fn collection(view: &RoutingView, entry: &CollectionEntry) -> Value {
     let (load, percent) = match entry.load {
         LoadState::NotLoaded => ("not_loaded", 0),
         LoadState::Loading { percent } => ("loading", percent),
         LoadState::Serving => ("serving", 100),
     };
+    let finished = entry.finished_groups.iter().map(|number| group(view.snapshot(), number.0));
     json!({
         "collection": entry.name.as_str(),
-        "feed_version": snapshot.version.0,
+        "feed_version": view.snapshot().version.0,
         "changed_in": entry.version.0,
         "selector": entry.routing.selector.as_str(),
         "load": load,
         "percent": percent,
-        "finished_groups": entry.finished_groups.iter().map(|number| group(snapshot, number.0)).collect::<Vec<_>>(),
-        "segments": entry.segments.iter().map(|one| segment(snapshot, entry, one, nodes)).collect::<Vec<_>>(),
+        "finished_groups": finished.collect::<Vec<_>>(),
+        "segments": segments(view, entry),
     })
 }
 
-fn segment(snapshot: &Snapshot, entry: &CollectionEntry, segment: &SegmentEntry, nodes: &Nodes<'_>) -> Value {
-    let candidates = segment.copies.iter().map(|copy| {
-        let node = nodes.entries.get(&copy.node);
-        let replica = entry.replicas.get(copy.replica as usize);
+/// The segments of all clusters that have a part, each in the words of its own cluster's catalog.
+fn segments(view: &RoutingView, entry: &CollectionEntry) -> Vec<Value> {
+    let mut segments = vec![];
+    for (cluster, positions) in view.parts(entry.name.as_str()) {
+        let snapshot = view.clusters().find_map(|(name, snapshot)| snapshot.filter(|_| name == cluster));
+        let Some(snapshot) = snapshot else { continue };
+        let own = snapshot.collection(entry.name.as_str()).map_or(entry, |own| own);
+        let part =
+            Part { view, snapshot, own, nodes: snapshot.nodes.iter().map(|node| (node.id, node)).collect() };
+        let of_part = positions.filter_map(|at| entry.segments.get(at as usize));
+        segments.extend(of_part.map(|segment| part.segment(segment)));
+    }
+    segments
+}
+
+/// One cluster's part of a collection.
+struct Part<'a> {
+    view: &'a RoutingView,
+    snapshot: &'a Snapshot,
+    /// The collection as this cluster's catalog has it.
+    own: &'a CollectionEntry,
+    nodes: BTreeMap<NodeId, &'a NodeEntry>,
+}
+
+impl Part<'_> {
+    fn segment(&self, segment: &SegmentEntry) -> Value {
+        let own = self.own;
+        json!({
+            "cluster": self.snapshot.cluster.as_str(),
+            "segment": segment.name.as_str(),
+            "id": segment.id.0,
+            "partition": own.partitions.get(segment.partition as usize).map(|name| name.as_str()),
+            "shard": own.shards.get(segment.shard as usize).map(|name| name.as_str()),
+            "rows": segment.rows,
+            "bytes": segment.bytes,
+            "candidates": segment.copies.iter().map(|copy| self.copy(copy)).collect::<Vec<_>>(),
+        })
+    }
+
+    fn copy(&self, copy: &CopyEntry) -> Value {
+        let node = self.nodes.get(&copy.node);
+        let key =
+            node.map(|node| NodeKey { cluster: self.snapshot.cluster.clone(), node: node.name.clone() });
+        let replica = self.own.replicas.get(copy.replica as usize);
         json!({
             "node": node.map(|node| node.name.as_str()),
-            "group": replica.and_then(|replica| group(snapshot, replica.group.0)),
+            "group": replica.and_then(|replica| group(self.snapshot, replica.group.0)),
             "assigned": copy.assigned.map(state),
             "observed": copy.observed.map(state),
             "enabled": node.is_some_and(|node| node.enabled),
-            "routable": node.is_some_and(|node| nodes.is_routable(node)),
+            "routable": key.is_some_and(|key| self.view.is_routable(&key)),
         })
-    });
-    json!({
-        "segment": segment.name.as_str(),
-        "id": segment.id.0,
-        "partition": entry.partitions.get(segment.partition as usize).map(|name| name.as_str()),
-        "shard": entry.shards.get(segment.shard as usize).map(|name| name.as_str()),
-        "rows": segment.rows,
-        "bytes": segment.bytes,
-        "candidates": candidates.collect::<Vec<_>>(),
-    })
+    }
 }
 
 /// Name of a resource group; `None`: no such group.
@@ -125,16 +151,8 @@ fn group(snapshot: &Snapshot, number: i32) -> Option<&str> {
     snapshot.groups.iter().find(|group| group.number.0 == number).map(|group| group.name.as_str())
 }
 
-fn state(state: CopyState) -> &'static str {
-    match state {
-        CopyState::Online => "online",
-        CopyState::Consuming => "consuming",
-        CopyState::Offline => "offline",
-        CopyState::Error => "error",
-    }
-}
-
-fn error_body(error: &Error) -> Value {
+/// An error as these pages show it.
+pub(super) fn error_body(error: &Error) -> Value {
     json!({
         "code": error.code().number(),
         "name": error.code().name(),

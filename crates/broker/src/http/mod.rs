@@ -3,6 +3,7 @@
 mod debug;
 mod ops;
 mod query;
+mod route;
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,6 +33,7 @@ pub(crate) fn routes(broker: Arc<Broker>) -> Router {
         .route("/ready", get(ops::ready))
         .route("/metrics", get(ops::metrics))
         .route("/debug/routing/{collection}", get(debug::routing))
+        .route("/debug/route", get(route::route))
         .route("/debug/nodes", get(debug::nodes))
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .with_state(broker)

@@ -45,10 +45,9 @@ pub(super) async fn ready(State(broker): State<Arc<Broker>>) -> Response {
 
 /// Everything that is counted, in Prometheus' text format.
 pub(super) async fn metrics(State(broker): State<Arc<Broker>>) -> Response {
-    let Some(handle) = &broker.metrics else {
+    let Some(text) = broker.render_metrics() else {
         return (StatusCode::NOT_FOUND, "this process has no metrics").into_response();
     };
-    broker.publish_metrics();
     let text_format = "text/plain; version=0.0.4; charset=utf-8";
-    ([(header::CONTENT_TYPE, text_format)], handle.render()).into_response()
+    ([(header::CONTENT_TYPE, text_format)], text).into_response()
 }

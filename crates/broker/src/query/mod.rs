@@ -2,13 +2,17 @@
 
 mod admission;
 mod broken;
+mod calls;
 mod collect;
+mod in_flight;
 mod picture;
+mod reports;
 mod router;
 mod running;
 
 use std::{
     any::Any,
+    collections::BTreeMap,
     panic::AssertUnwindSafe,
     sync::{
         Arc,
@@ -20,23 +24,30 @@ use std::{
 use futures::FutureExt;
 use pointsman_clock::{Clock, MonoTime};
 use pointsman_engine::{Engine, Statement};
-use pointsman_ids::{AnswerCode, Error, ErrorClass, ErrorCode, Result};
+use pointsman_ids::{AnswerCode, ClusterName, CollectionName, Error, ErrorClass, ErrorCode, Result};
 use pointsman_program::QueryThreads;
-use pointsman_routing::Routing;
+use pointsman_routing::{Routing, RoutingView};
 use pointsman_settings::QuerySettings;
 
 use crate::{
     answer::{Answer, Exceptions},
     catalogs::Catalogs,
     metrics::{self, Outcome},
-    request::{QueryBody, QueryRequest},
+    request::{QueryBody, QueryOptions, QueryRequest},
+    route::Asked,
 };
 use admission::Admission;
+use in_flight::InFlight;
 use running::Running;
+
+/// How long a call waits for a place at its node.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What queries stand on.
 #[derive(Debug)]
 pub(crate) struct Parts {
+    /// Calls that may be under way to one node.
+    pub(crate) max_in_flight: usize,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) routing: Routing,
     pub(crate) engine: Engine,
@@ -55,7 +66,19 @@ pub(crate) struct Queries {
     threads: QueryThreads,
     catalogs: Arc<Catalogs>,
     admission: Admission,
+    in_flight: Arc<InFlight>,
     ids: QueryIds,
+}
+
+/// What a statement would ask for.
+#[derive(Debug)]
+pub(crate) struct Scans {
+    /// The view that it would be routed by.
+    pub(crate) view: Arc<RoutingView>,
+    /// What the client wants besides.
+    pub(crate) options: QueryOptions,
+    /// Positions of segments, by collection.
+    pub(crate) positions: BTreeMap<CollectionName, Vec<u32>>,
 }
 
 /// A failure that no rule covers, with the answer that says so.
@@ -65,10 +88,11 @@ pub(crate) struct Uncaught(pub(crate) Box<Answer>);
 impl Queries {
     /// A broker's queries. `name` is the broker's, `seed` tells its query ids from those of other starts.
     pub(crate) fn new(name: String, settings: QuerySettings, parts: Parts, seed: u64) -> Self {
-        let Parts { clock, routing, engine, threads, catalogs } = parts;
+        let Parts { max_in_flight, clock, routing, engine, threads, catalogs } = parts;
         let admission = Admission::new(settings.max_concurrent, settings.max_waiting);
+        let in_flight = Arc::new(InFlight::new(max_in_flight, PATIENCE));
         let ids = QueryIds::new(seed);
-        Self { name, settings, clock, routing, engine, threads, catalogs, admission, ids }
+        Self { name, settings, clock, routing, engine, threads, catalogs, admission, in_flight, ids }
     }
 
     /// Answers one query, errors included.
@@ -97,6 +121,20 @@ impl Queries {
     pub(crate) fn refuse(&self, error: &Error) -> Answer {
         Ending::new(Arc::clone(&self.clock)).end(Outcome::Refused);
         Answer { request_id: self.ids.next(), broker_id: self.name.clone(), ..Answer::failed(error.into()) }
+    }
+
+    /// What a statement would ask for, after statistics have left out what they can; nothing is routed or run.
+    ///
+    /// # Errors
+    /// Those of reading and planning the statement.
+    pub(crate) async fn asked(&self, body: &QueryBody) -> Result<Scans> {
+        let request = QueryRequest::parse(body)?;
+        let statement = check(&request.sql).await?;
+        self.routed(&statement)?;
+        let view = self.routing.view();
+        let asked = Asked::default();
+        self.engine.plan(&statement, &self.catalogs.of(&view), Arc::new(asked.clone())).await?;
+        Ok(Scans { view, options: request.options, positions: asked.positions() })
     }
 
     /// Sets the gauges.
@@ -129,6 +167,12 @@ impl Queries {
         self.routed(&statement)?;
         let timeout = self.timeout(request, &statement);
         Running::new(self, id, request, &statement, started, timeout).run().await
+    }
+
+    /// Age of the routing of each cluster whose coordinator is away.
+    fn ages(&self) -> BTreeMap<ClusterName, Duration> {
+        let away = self.routing.feeds().into_iter();
+        away.filter_map(|feed| Some((feed.cluster, feed.age?))).collect()
     }
 
     /// A broker that knows nothing yet must not call a collection unknown.

@@ -1,57 +1,87 @@
 //! Whom one attempt asks for what: the figures and the coverage report of its answer.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use pointsman_engine::{CollectionScan, PlannedQuery};
-use pointsman_ids::{ClusterName, Error, ErrorCode, NodeKey, NodeName, UnavailableCause};
+use pointsman_ids::{
+    ClusterName, CollectionName, Error, ErrorCode, NodeKey, UnavailableCause, feed::CollectionEntry,
+};
 use pointsman_routing::RoutingView;
 use pointsman_scatter::{Coverage, LeftOut, UnavailableSegment};
 
+use super::router::{self, AttemptRouter};
 use crate::answer::{Answer, CoverageBody};
 
-/// The final routing of a query.
+/// The routing of a query: what is asked of whom, as far as it has come.
 #[derive(Debug)]
-pub(super) struct Picture<'a> {
-    scans: &'a [CollectionScan],
+pub(super) struct Picture {
+    scans: Arc<Vec<CollectionScan>>,
     total_rows: u64,
-    cluster: ClusterName,
-    /// Age of the view; `None` while the coordinator is there.
-    age: Option<Duration>,
+    /// Age of the routing of each cluster whose coordinator is away.
+    ages: BTreeMap<ClusterName, Duration>,
+    /// Clusters that the collections span and of which nothing is known.
+    not_connected: BTreeSet<ClusterName>,
+    left_out: BTreeMap<CollectionName, router::LeftOut>,
     pools: BTreeSet<i32>,
 }
 
-impl<'a> Picture<'a> {
-    /// The picture of a plan that was made with `view`, which is of this age while the coordinator is away.
-    pub(super) fn new(planned: &'a PlannedQuery, view: &RoutingView, age: Option<Duration>) -> Self {
-        let snapshot = view.snapshot();
-        let mut picture = Self {
-            scans: planned.scans(),
-            total_rows: planned.total_rows(),
-            cluster: snapshot.cluster.clone(),
-            age,
-            pools: BTreeSet::new(),
-        };
-        let nodes = picture.nodes();
-        let is_asked =
-            |name: &NodeName| nodes.iter().any(|key| key.node == *name && key.cluster == snapshot.cluster);
-        picture.pools =
-            snapshot.nodes.iter().filter(|node| is_asked(&node.name)).map(|node| node.pool.0).collect();
-        picture
+impl Picture {
+    /// The picture of a plan that `router` routes. `ages` are those of the routing of clusters whose coordinator is away.
+    pub(super) fn new(
+        planned: &PlannedQuery,
+        router: &AttemptRouter,
+        ages: BTreeMap<ClusterName, Duration>,
+    ) -> Self {
+        let scans = planned.scans();
+        let router::Noted { nodes, left_out } = router.noted();
+        let parts = scans.iter().flat_map(|scan| &scan.parts);
+        let pools = parts.filter_map(|part| nodes.get(&part.node)).map(|node| node.pool.0).collect();
+        let collections = scans.iter().map(|scan| &*scan.collection);
+        let not_connected = collections.flat_map(|entry| not_connected(router.view(), entry)).collect();
+        Self { total_rows: planned.total_rows(), ages, not_connected, left_out, pools, scans }
     }
 
     /// Nodes that are asked.
-    pub(super) fn nodes(&self) -> BTreeSet<&'a NodeKey> {
+    pub(super) fn nodes(&self) -> BTreeSet<&NodeKey> {
         self.scans.iter().flat_map(|scan| &scan.parts).map(|part| &part.node).collect()
     }
 
-    /// Some segments are missing.
+    /// What is missing without a segment that tells of it: clusters that are not connected, and parts of others that cannot
+    /// be chosen and of which no segment is known yet.
+    pub(super) fn missing_clusters(&self) -> Vec<Error> {
+        let tells = |collection: &CollectionName| {
+            self.scans.iter().any(|scan| scan.collection.name == *collection && !scan.unavailable.is_empty())
+        };
+        let untold = self.left_out.iter().filter(|(collection, _)| !tells(collection));
+        let refused = untold.flat_map(|(collection, left_out)| {
+            let text =
+                move |cluster: &ClusterName| format!("collection '{collection}' in cluster '{cluster}'");
+            left_out.refused.iter().map(move |(cluster, error)| error.clone().context(text(cluster)))
+        });
+        let names: Vec<&str> = self.not_connected.iter().map(ClusterName::as_str).collect();
+        let not_connected = (!names.is_empty()).then(|| {
+            let text = format!("{} clusters not connected: [{}]", names.len(), names.join(", "));
+            Error::new(ErrorCode::ClusterNotConnected, text)
+        });
+        refused.chain(not_connected).collect()
+    }
+
+    /// Segments are missing, or clusters that may hold some.
     pub(super) fn is_partial(&self) -> bool {
+        self.lacks_segments() || !self.missing_clusters().is_empty()
+    }
+
+    fn lacks_segments(&self) -> bool {
         self.scans.iter().any(|scan| !scan.unavailable.is_empty())
     }
 
     /// Some segments are missing, and there is nobody to ask.
     pub(super) fn is_nobody_to_ask(&self) -> bool {
-        self.is_partial() && self.nodes().is_empty()
+        self.lacks_segments() && self.nodes().is_empty()
     }
 
     /// Causes for which segments are missing, each once.
@@ -60,7 +90,7 @@ impl<'a> Picture<'a> {
     }
 
     /// Nodes that failed in this query and left segments without anybody else.
-    pub(super) fn used_up(&self, failed: &BTreeSet<NodeKey>) -> BTreeSet<&'a NodeKey> {
+    pub(super) fn used_up(&self, failed: &BTreeSet<NodeKey>) -> BTreeSet<&NodeKey> {
         let missing = self.scans.iter().flat_map(|scan| &scan.unavailable);
         let used_up = missing.filter(|missing| missing.cause == UnavailableCause::RetriesUsedUp);
         used_up.flat_map(|missing| &missing.nodes).filter(|node| failed.contains(node)).collect()
@@ -71,19 +101,19 @@ impl<'a> Picture<'a> {
     pub(super) fn fill_answered(&self, answer: &mut Answer, failed: &BTreeSet<NodeKey>) -> Option<Error> {
         let mut coverage = self.asked(answer, failed);
         coverage.nodes_answered = coverage.nodes_asked;
-        for scan in self.scans {
+        for scan in &*self.scans {
             coverage.add_answered(scan.parts.iter().map(|part| part.segments.len() as u64).sum());
             coverage.segments_fail_open += scan.fail_open.len() as u64;
         }
         answer.num_servers_responded = coverage.nodes_answered;
         answer.num_segments_processed = coverage.segments_answered();
         answer.num_segments_matched = coverage.segments_answered();
-        fill(answer, &coverage)
+        self.fill(answer, &coverage)
     }
 
     /// Fills in the figures and the coverage of an answer for which nobody was asked.
     pub(super) fn fill_refused(&self, answer: &mut Answer, failed: &BTreeSet<NodeKey>) -> Option<Error> {
-        fill(answer, &self.coverage(failed))
+        self.fill(answer, &self.coverage(failed))
     }
 
     /// Fills in the figures and the coverage of an answer without rows: what was asked is unavailable, for this cause.
@@ -94,7 +124,7 @@ impl<'a> Picture<'a> {
         cause: UnavailableCause,
     ) -> Option<Error> {
         let mut coverage = self.asked(answer, failed);
-        for scan in self.scans {
+        for scan in &*self.scans {
             for part in &scan.parts {
                 let nodes = std::slice::from_ref(&part.node);
                 part.segments
@@ -102,7 +132,7 @@ impl<'a> Picture<'a> {
                     .for_each(|at| coverage.add_unavailable(|| unavailable(scan, *at, cause, nodes)));
             }
         }
-        fill(answer, &coverage)
+        self.fill(answer, &coverage)
     }
 
     /// What holds once nodes were asked, whether or not they answered.
@@ -121,12 +151,15 @@ impl<'a> Picture<'a> {
     fn coverage(&self, failed: &BTreeSet<NodeKey>) -> Coverage {
         let mut coverage = Coverage::default();
         coverage.nodes_failed = failed.len() as u64;
-        coverage.routing_age.extend(self.age.map(|age| (self.cluster.clone(), age)));
-        for scan in self.scans {
+        coverage.routing_age.clone_from(&self.ages);
+        for scan in &*self.scans {
+            let (new, optional) = self.left_out_of(scan);
             let served: usize = scan.parts.iter().map(|part| part.segments.len()).sum();
-            let unknown = scan.asked.len().saturating_sub(served + scan.unavailable.len());
+            let known = served + scan.unavailable.len() + new + optional;
             coverage.add_left_out(LeftOut::Pruned, scan.pruned.into());
-            coverage.add_left_out(LeftOut::Unknown, unknown as u64);
+            coverage.add_left_out(LeftOut::New, new as u64);
+            coverage.add_left_out(LeftOut::OptionalSkipped, optional as u64);
+            coverage.add_left_out(LeftOut::Unknown, scan.asked.len().saturating_sub(known) as u64);
             for missing in &scan.unavailable {
                 coverage
                     .add_unavailable(|| unavailable(scan, missing.segment, missing.cause, &missing.nodes));
@@ -134,14 +167,31 @@ impl<'a> Picture<'a> {
         }
         coverage
     }
+
+    /// How many segments of a scan were left out as new and as optional. What somebody answers for after all, or nobody
+    /// any more, is not among them.
+    fn left_out_of(&self, scan: &CollectionScan) -> (usize, usize) {
+        let Some(left_out) = self.left_out.get(&scan.collection.name) else { return (0, 0) };
+        let served = scan.parts.iter().flat_map(|part| part.segments.iter().copied());
+        let seen: BTreeSet<u32> =
+            served.chain(scan.unavailable.iter().map(|missing| missing.segment)).collect();
+        (left_out.new.difference(&seen).count(), left_out.optional.difference(&seen).count())
+    }
+
+    /// Puts the coverage into the answer, and returns the error that names the segments which are missing.
+    fn fill(&self, answer: &mut Answer, coverage: &Coverage) -> Option<Error> {
+        answer.partial_result |= coverage.is_partial() || self.is_partial();
+        answer.num_segments_pruned_by_broker = coverage.left_out(LeftOut::Pruned);
+        answer.coverage = CoverageBody::from(coverage);
+        coverage.unavailable_message().map(|message| Error::new(ErrorCode::SegmentsUnavailable, message))
+    }
 }
 
-/// Puts the coverage into the answer, and returns the error that names the segments which are missing.
-fn fill(answer: &mut Answer, coverage: &Coverage) -> Option<Error> {
-    answer.partial_result |= coverage.is_partial();
-    answer.num_segments_pruned_by_broker = coverage.left_out(LeftOut::Pruned);
-    answer.coverage = CoverageBody::from(coverage);
-    coverage.unavailable_message().map(|message| Error::new(ErrorCode::SegmentsUnavailable, message))
+/// The clusters that a collection spans and of which nothing is known.
+fn not_connected(view: &RoutingView, entry: &CollectionEntry) -> Vec<ClusterName> {
+    let is_known =
+        |name: &ClusterName| view.clusters().any(|(known, snapshot)| known == name && snapshot.is_some());
+    entry.clusters.iter().filter(|name| !is_known(name)).cloned().collect()
 }
 
 fn unavailable(

@@ -1,103 +1,190 @@
 //! The engine's router, for one attempt of one query.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
+use parking_lot::Mutex;
 use pointsman_engine::{Part, Routed, Router, Unavailable};
-use pointsman_ids::{GroupName, GroupNumber, NodeId, NodeKey, NodeName, Result, feed::CollectionEntry};
-use pointsman_routing::{RequestIds, RoutingView, SelectOptions};
+use pointsman_ids::{ClusterName, CollectionName, Error, NodeKey, Result, feed::CollectionEntry};
+use pointsman_instance_selector::FailOpenGate;
+use pointsman_routing::{RequestIds, RouteRequest, RoutedNode, Routing, RoutingTable, RoutingView, Wanted};
 use url::Url;
 
+use super::{calls::Calls, reports::Charge};
 use crate::request::QueryOptions;
 
 /// Routes all scans of one attempt by one view, around the nodes that failed in earlier attempts.
 #[derive(Debug)]
 pub(super) struct AttemptRouter {
+    /// The broker's name of the query.
+    query: String,
+    routing: Routing,
+    calls: Calls,
     view: Arc<RoutingView>,
     /// One id per collection, the same in every attempt.
     ids: Arc<RequestIds>,
     without: BTreeSet<NodeKey>,
-    num_replica_groups: u32,
-    scope: Option<Scope>,
+    options: QueryOptions,
+    /// The collections that the query reads.
+    collections: BTreeSet<String>,
+    noted: Mutex<Noted>,
 }
 
-/// A query that one resource group alone may answer.
-#[derive(Debug)]
-struct Scope {
-    group: GroupName,
-    /// Nodes of the group's replicas of the collections that the query reads, as far as the group is known.
-    nodes: BTreeSet<NodeName>,
+/// What the tables of an attempt said besides who answers for what.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Noted {
+    /// The nodes that were chosen.
+    pub(super) nodes: BTreeMap<NodeKey, RoutedNode>,
+    /// By collection.
+    pub(super) left_out: BTreeMap<CollectionName, LeftOut>,
+}
+
+/// What routing left out of a collection without anybody being to blame, and what it could not say.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LeftOut {
+    /// Positions of new segments that nobody has yet.
+    pub(super) new: BTreeSet<u32>,
+    /// Positions of optional segments; nobody is asked for them.
+    pub(super) optional: BTreeSet<u32>,
+    /// Remote clusters whose part cannot be chosen.
+    pub(super) refused: BTreeMap<ClusterName, Error>,
 }
 
 impl AttemptRouter {
     /// A router for the collections of one statement.
-    pub(super) fn new<'a>(
+    pub(super) fn new(
+        query: &str,
+        routing: Routing,
+        calls: Calls,
         view: Arc<RoutingView>,
         ids: Arc<RequestIds>,
         without: BTreeSet<NodeKey>,
         options: &QueryOptions,
-        collections: impl Iterator<Item = &'a String>,
+        collections: &BTreeSet<String>,
     ) -> Self {
-        let scope = options
-            .resource_group
-            .clone()
-            .map(|group| Scope { nodes: nodes_of_group(&view, &group, collections), group });
-        Self { view, ids, without, num_replica_groups: options.num_replica_groups, scope }
+        Self {
+            query: query.to_owned(),
+            routing,
+            calls,
+            view,
+            ids,
+            without,
+            options: options.clone(),
+            collections: collections.clone(),
+            noted: Mutex::default(),
+        }
+    }
+
+    /// The view that this attempt is routed by.
+    pub(super) fn view(&self) -> &Arc<RoutingView> {
+        &self.view
+    }
+
+    /// The calls of this attempt.
+    pub(super) fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    /// A node has answered completely: its call and its row of suspicions end.
+    pub(super) fn answered(&self, node: &NodeKey) {
+        let incarnation = self.noted.lock().nodes.get(node).map(|node| node.incarnation);
+        if let Some(incarnation) = incarnation.filter(|_| self.calls.answered(node)) {
+            self.routing.report_answered(node, incarnation);
+        }
+    }
+
+    /// A node has failed: its call ends, and the failure detector hears of it.
+    pub(super) fn failed(&self, node: &RoutedNode, charge: Charge, evidence: &str) {
+        self.calls.failed(&node.key);
+        charge.report(&self.routing, node, evidence);
+    }
+
+    /// What was noted so far.
+    pub(super) fn noted(&self) -> Noted {
+        self.noted.lock().clone()
+    }
+
+    /// The node whose worker listens at `url`: the process that was chosen, or another one's as far as the view knows it.
+    pub(super) fn node(&self, url: &Url) -> Option<RoutedNode> {
+        let chosen = self.noted.lock().nodes.values().find(|node| node.url == *url).cloned();
+        chosen.or_else(|| self.view.node_by_url(url))
+    }
+
+    /// The routing table for segments of a collection without some nodes. The same id and options every time.
+    ///
+    /// # Errors
+    /// Those of [`RoutingView::route`].
+    pub(super) fn table(
+        &self,
+        collection: &CollectionEntry,
+        segments: &[u32],
+        without: &BTreeSet<NodeKey>,
+    ) -> Result<RoutingTable> {
+        let request = self.options.route(
+            collection.name.as_str(),
+            Wanted::Positions(segments),
+            self.ids.of(&self.view, collection),
+        );
+        let table = self.view.route(&RouteRequest { without, ..request })?;
+        self.note(collection, &table);
+        Ok(table)
+    }
+
+    fn note(&self, collection: &CollectionEntry, table: &RoutingTable) {
+        let mut noted = self.noted.lock();
+        noted.nodes.extend(table.parts.iter().map(|part| (part.node.key.clone(), part.node.clone())));
+        let left_out = noted.left_out.entry(collection.name.clone()).or_default();
+        left_out.new.extend(&table.new);
+        left_out.optional.extend(&table.optional_skipped);
+        left_out.optional.extend(table.parts.iter().flat_map(|part| &part.optional));
+        left_out.refused.extend(table.refused.iter().cloned());
+        let (query, collection) = (&self.query, &collection.name);
+        for (cluster, gate) in table.fail_open_gates.iter().filter(|(_, gate)| gate.is_eligible()) {
+            if *gate == FailOpenGate::Passed {
+                let segments = table.fail_open.len();
+                tracing::info!(query, %cluster, %collection, segments, "fail-open: excluded nodes are asked");
+            } else {
+                tracing::info!(query, %cluster, %collection, ?gate, "fail-open could help and does not");
+            }
+        }
     }
 }
 
 impl Router for AttemptRouter {
     fn route(&self, collection: &CollectionEntry, segments: &[u32]) -> Result<Routed> {
-        let selection = self.view.select(
-            collection,
-            segments,
-            &SelectOptions {
-                num_replica_groups: self.num_replica_groups,
-                resource_group: self.scope.as_ref().map(|scope| &scope.group),
-                ..SelectOptions::new(self.ids.of(&self.view, collection), &self.without)
-            },
-        )?;
-        let part = |(node, segments): (_, &[u32])| {
-            let node = self.view.node(node);
-            Part { node: node.key, url: node.url, segments: segments.to_vec() }
-        };
-        let mut parts: Vec<Part> = selection.parts().map(part).collect();
-        parts.sort_by(|one, other| one.node.cmp(&other.node));
-        let unavailable = selection.unavailable.iter().map(|(segment, cause)| Unavailable {
-            segment: *segment,
-            cause: *cause,
-            nodes: self.view.nodes_of(collection, *segment),
-        });
-        Ok(Routed { unavailable: unavailable.collect(), parts, fail_open: vec![] })
+        self.table(collection, segments, &self.without).map(routed)
     }
 
     fn stage_nodes(&self) -> Vec<(NodeKey, Url)> {
-        let nodes = self.view.stage_nodes(&self.without);
-        let may = |node: &NodeKey| self.scope.as_ref().is_none_or(|scope| scope.nodes.contains(&node.node));
-        nodes.into_iter().filter(|node| may(&node.key)).map(|node| (node.key, node.url)).collect()
+        let collections = self.collections.iter().map(String::as_str);
+        let nodes = self.view.stage_nodes(collections, self.options.resource_group.as_ref(), &self.without);
+        nodes.into_iter().map(|node| (node.key, node.url)).collect()
+    }
+
+    fn answered(&self, node: &Url) {
+        if let Some(node) = self.node(node) {
+            self.answered(&node.key);
+        }
     }
 }
 
-/// Nodes that hold, or should hold, segments of the collections for the group's replicas. Costs as much as the
-/// collections have copies; only queries with a scope pay.
-fn nodes_of_group<'a>(
-    view: &RoutingView,
-    group: &GroupName,
-    collections: impl Iterator<Item = &'a String>,
-) -> BTreeSet<NodeName> {
-    let snapshot = view.snapshot();
-    let Some(number) = snapshot.groups.iter().find(|entry| entry.name == *group).map(|entry| entry.number)
-    else {
-        return BTreeSet::new();
+/// The engine's form of a routing table. Optional segments are not sent along: a task reads all that it is given.
+pub(super) fn routed(table: RoutingTable) -> Routed {
+    let part = |part: pointsman_routing::RoutedPart| {
+        let mut segments = part.segments;
+        segments.sort_unstable();
+        Part { node: part.node.key, url: part.node.url, segments }
     };
-    let entries = collections.filter_map(|name| view.collection(name));
-    let ids: BTreeSet<NodeId> = entries.flat_map(|entry| nodes_of_replicas(entry, number)).collect();
-    snapshot.nodes.iter().filter(|node| ids.contains(&node.id)).map(|node| node.name.clone()).collect()
+    let mut unavailable: Vec<_> = table.unavailable.into_iter().map(unavailable).collect();
+    unavailable.sort_by_key(|unavailable| unavailable.segment);
+    let mut fail_open = table.fail_open;
+    fail_open.sort_unstable();
+    Routed { parts: table.parts.into_iter().map(part).collect(), unavailable, fail_open }
 }
 
-fn nodes_of_replicas(entry: &CollectionEntry, group: GroupNumber) -> impl Iterator<Item = NodeId> {
-    let in_group = move |replica: u32| {
-        entry.replicas.get(replica as usize).is_some_and(|replica| replica.group == group)
-    };
-    let copies = entry.segments.iter().flat_map(|segment| &segment.copies);
-    copies.filter(move |copy| in_group(copy.replica)).map(|copy| copy.node)
+fn unavailable(unavailable: pointsman_routing::Unavailable) -> Unavailable {
+    let pointsman_routing::Unavailable { segment, cause, nodes, .. } = unavailable;
+    Unavailable { segment, cause, nodes }
 }

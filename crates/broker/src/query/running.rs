@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use pointsman_clock::MonoTime;
 use pointsman_engine::{PlannedQuery, QueryError, Statement};
-use pointsman_ids::{Error, ErrorCode, Result, UnavailableCause};
-use pointsman_routing::{RequestIds, RoutingView};
+use pointsman_ids::{Error, ErrorCode, NodeKey, Result, UnavailableCause};
+use pointsman_routing::RequestIds;
 use pointsman_scatter::{Attempts, Decision, Limits};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -19,8 +19,10 @@ use crate::{
 use super::{
     Queries,
     broken::{Broken, judge},
+    calls::Calls,
     collect::{self, Cut, Rows, collect},
     picture::Picture,
+    reports::Charge,
     router::AttemptRouter,
 };
 
@@ -75,17 +77,20 @@ impl<'a> Running<'a> {
 
     /// One attempt with one view, from planning to the last row.
     async fn attempt(&mut self) -> Result<Ended> {
-        let view = self.queries.routing.view();
+        let router = Arc::new(self.router());
         let began = Instant::now();
-        let planned = Arc::new(self.plan(&view).await?);
+        let planned = Arc::new(self.plan(&router).await?);
         let planning = began.elapsed();
-        let picture = Picture::new(&planned, &view, self.queries.routing.feed().age);
+        let picture = self.picture(&planned, &router);
         if picture.is_nobody_to_ask() {
             metrics::no_node_found();
         }
         if picture.is_nobody_to_ask() || (picture.is_partial() && !self.request.options.allow_partial) {
             picture.causes().into_iter().for_each(metrics::partial_answer);
             return Ok(Ended::Answer(Box::new(self.refused(&picture))));
+        }
+        if let Err(refused) = router.calls().begin(picture.nodes()).await {
+            return self.crowded(&picture, refused);
         }
         let limits = collect::Limits::from(&self.queries.settings);
         let running = {
@@ -95,9 +100,12 @@ impl<'a> Running<'a> {
         // The deadline is kept here, where nothing computes.
         let rows = async { running.await.unwrap_or_else(|ended| Err(query_ended(ended))) };
         let answer = match tokio::time::timeout(self.remaining(), rows).await {
-            Ok(Ok(rows)) => self.answered(&planned, &picture, rows).await,
-            Ok(Err(error)) => return self.broken(&view, &picture, error),
-            Err(_) => self.silent(&planned, &picture),
+            Ok(Ok(rows)) => {
+                picture.nodes().into_iter().for_each(|node| router.answered(node));
+                self.answered(&planned, &picture, rows).await
+            }
+            Ok(Err(error)) => return self.broken(&router, &picture, error),
+            Err(_) => self.silent(&planned, &router, &picture),
         };
         let trace_info =
             if self.request.trace { self.trace(&planned, planning, began) } else { BTreeMap::new() };
@@ -105,16 +113,30 @@ impl<'a> Running<'a> {
         Ok(Ended::Answer(Box::new(answer)))
     }
 
-    async fn plan(&self, view: &Arc<RoutingView>) -> Result<PlannedQuery> {
-        let catalog = self.queries.catalogs.of(view.snapshot());
-        let router = AttemptRouter::new(
-            Arc::clone(view),
+    /// A router for the next attempt, with the view of the moment.
+    fn router(&self) -> AttemptRouter {
+        let view = self.queries.routing.view();
+        let deadline = self.now().saturating_add(self.remaining());
+        let (in_flight, clock) = (Arc::clone(&self.queries.in_flight), Arc::clone(&self.queries.clock));
+        AttemptRouter::new(
+            self.id,
+            self.queries.routing.clone(),
+            Calls::new(in_flight, clock, Arc::clone(&view), deadline),
+            view,
             Arc::clone(&self.ids),
             self.attempts.failed_nodes().clone(),
             &self.request.options,
-            self.statement.collections().iter(),
-        );
-        let planning = self.queries.engine.plan(self.statement, &catalog, Arc::new(router));
+            self.statement.collections(),
+        )
+    }
+
+    fn picture(&self, planned: &PlannedQuery, router: &AttemptRouter) -> Picture {
+        Picture::new(planned, router, self.queries.ages())
+    }
+
+    async fn plan(&self, router: &Arc<AttemptRouter>) -> Result<PlannedQuery> {
+        let catalog = self.queries.catalogs.of(router.view());
+        let planning = self.queries.engine.plan(self.statement, &catalog, Arc::clone(router) as _);
         match tokio::time::timeout(self.remaining(), planning).await {
             Ok(planned) => planned.map_err(Error::from),
             Err(_) => Err(self.attempts.deadline_exceeded(self.now())),
@@ -122,7 +144,7 @@ impl<'a> Running<'a> {
     }
 
     /// All rows are there, or as many as the limits allow.
-    async fn answered(&self, planned: &PlannedQuery, picture: &Picture<'_>, rows: Rows) -> Answer {
+    async fn answered(&self, planned: &PlannedQuery, picture: &Picture, rows: Rows) -> Answer {
         let mut answer = self.blank();
         let mut exceptions = Exceptions::default();
         if let Some(missing) = picture.fill_answered(&mut answer, self.attempts.failed_nodes()) {
@@ -130,6 +152,7 @@ impl<'a> Running<'a> {
             picture.causes().into_iter().for_each(metrics::partial_answer);
         }
         self.blame(picture, &mut exceptions);
+        picture.missing_clusters().iter().for_each(|missing| exceptions.push(missing));
         answer.broker_reduce_time_ms =
             rows.first_at.map(|at| crate::millis(at.elapsed())).unwrap_or_default();
         if let Some(cut) = rows.cut {
@@ -152,21 +175,46 @@ impl<'a> Running<'a> {
         exceptions.push(&Error::new(ErrorCode::QueryMemoryLimit, cut.to_string()));
     }
 
+    /// Nodes have no place to give: they are out for this query, and charged with nothing.
+    fn crowded(&mut self, picture: &Picture, refused: Vec<(NodeKey, Error)>) -> Result<Ended> {
+        let now = self.now();
+        match self.attempts.failed(refused, now) {
+            Decision::Again => {
+                metrics::query_retried();
+                Ok(Ended::Again)
+            }
+            Decision::GiveUp(error) => {
+                let exceptions = Exceptions::from(&error);
+                let answer = self.unanswered(picture, UnavailableCause::RetriesUsedUp, exceptions);
+                Ok(Ended::Answer(Box::new(answer)))
+            }
+        }
+    }
+
     /// The deadline passed. What the nodes owe is missing; without nodes it was the broker that took too long.
-    fn silent(&self, planned: &PlannedQuery, picture: &Picture<'_>) -> Answer {
-        let names: Vec<_> = picture.nodes().iter().map(|node| node.node.to_string()).collect();
-        if names.is_empty() || planned.stages() == 0 {
+    fn silent(&self, planned: &PlannedQuery, router: &AttemptRouter, picture: &Picture) -> Answer {
+        let silent = planned.running();
+        if silent.is_empty() || planned.stages() == 0 {
             let error = self.attempts.deadline_exceeded(self.now());
             return Answer { exceptions: Exceptions::from(&error).into_list(), ..self.blank() };
         }
+        let nodes: Vec<_> = silent.iter().filter_map(|url| router.node(url)).collect();
+        let charge = Charge::of_silence(silent.len());
+        for node in &nodes {
+            router.failed(node, charge, "did not answer within a query's deadline");
+        }
+        let names: Vec<_> = nodes.iter().map(|node| node.key.node.to_string()).collect();
         let text = format!("{} nodes [{}] did not answer", names.len(), names.join(", "));
         let exceptions = Exceptions::from(&Error::new(ErrorCode::NodeSilent, text));
         self.unanswered(picture, UnavailableCause::NodeSilent, exceptions)
     }
 
     /// An error came instead of rows.
-    fn broken(&mut self, view: &RoutingView, picture: &Picture<'_>, error: QueryError) -> Result<Ended> {
-        let broken = judge(view, error)?;
+    fn broken(&mut self, router: &AttemptRouter, picture: &Picture, error: QueryError) -> Result<Ended> {
+        let broken = judge(router, error)?;
+        for node in &broken.nodes {
+            router.failed(node, broken.charge, broken.error.message());
+        }
         match self.decide(&broken) {
             Decision::Again => {
                 self.announce(&broken);
@@ -180,11 +228,8 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Tells the failure detector of every failed node, and asks whether to go on.
+    /// Asks whether to go on.
     fn decide(&mut self, broken: &Broken) -> Decision {
-        for node in broken.nodes.iter().filter(|node| node.is_report) {
-            self.queries.routing.report_unreachable(&node.key, node.incarnation, broken.error.message());
-        }
         let now = self.now();
         if broken.nodes.is_empty() {
             return self.attempts.lagged(broken.error.clone(), now);
@@ -209,34 +254,31 @@ impl<'a> Running<'a> {
     }
 
     /// The answer when nobody is asked, though segments are missing.
-    fn refused(&self, picture: &Picture<'_>) -> Answer {
+    fn refused(&self, picture: &Picture) -> Answer {
         let mut answer = self.blank();
         let missing = picture.fill_refused(&mut answer, self.attempts.failed_nodes());
         let mut exceptions = missing.as_ref().map(Exceptions::from).unwrap_or_default();
         self.blame(picture, &mut exceptions);
+        picture.missing_clusters().iter().for_each(|missing| exceptions.push(missing));
         answer.exceptions = exceptions.into_list();
         answer
     }
 
     /// An answer without rows: what was asked of nodes is missing, for this cause.
-    fn unanswered(
-        &self,
-        picture: &Picture<'_>,
-        cause: UnavailableCause,
-        mut exceptions: Exceptions,
-    ) -> Answer {
+    fn unanswered(&self, picture: &Picture, cause: UnavailableCause, mut exceptions: Exceptions) -> Answer {
         metrics::partial_answer(cause);
         let mut answer = self.blank();
         if let Some(missing) = picture.fill_unanswered(&mut answer, self.attempts.failed_nodes(), cause) {
             exceptions.push(&missing);
         }
         self.blame(picture, &mut exceptions);
+        picture.missing_clusters().iter().for_each(|missing| exceptions.push(missing));
         answer.exceptions = exceptions.into_list();
         answer
     }
 
     /// Nodes that failed and left segments without anybody else stand in the answer.
-    fn blame(&self, picture: &Picture<'_>, exceptions: &mut Exceptions) {
+    fn blame(&self, picture: &Picture, exceptions: &mut Exceptions) {
         let failures = self.attempts.failures();
         let used_up = picture.used_up(self.attempts.failed_nodes());
         used_up.into_iter().filter_map(|node| failures.get(node)).for_each(|error| exceptions.push(error));

@@ -3,14 +3,23 @@
 use std::{str::FromStr, time::Duration};
 
 use pointsman_ids::{Error, ErrorCode, GroupName, Result};
+use pointsman_routing::{RouteRequest, Wanted};
 
 /// What a client may say about one query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueryOptions {
     /// Deadline from the request's arrival on; `None`: the collections', else the broker's. Never zero.
     pub(crate) timeout: Option<Duration>,
+    /// Overrides the collections' setting, either way; `None`: as they say.
+    pub(crate) fixed_replica: Option<bool>,
     /// Number of replica groups that one query may spread over; at least 1.
-    pub(crate) num_replica_groups: u32,
+    pub(crate) num_replica_groups: i64,
+    /// Pools in order of preference; they steer only while adaptive selection is on.
+    pub(crate) preferred_pools: Vec<i32>,
+    /// The sampler whose segments stand for the collection; `None`, or one that a collection does not have: all.
+    pub(crate) sampler: Option<String>,
+    /// The query counts as one of several stages: fail-open has a switch of its own for those.
+    pub(crate) multi_stage: bool,
     /// Only replicas of this resource group answer; `None`: all do.
     pub(crate) resource_group: Option<GroupName>,
     /// Whether a partial answer is better than an error.
@@ -23,7 +32,11 @@ impl Default for QueryOptions {
     fn default() -> Self {
         Self {
             timeout: None,
+            fixed_replica: None,
             num_replica_groups: 1,
+            preferred_pools: vec![],
+            sampler: None,
+            multi_stage: false,
             resource_group: None,
             allow_partial: true,
             client_request_id: None,
@@ -32,6 +45,35 @@ impl Default for QueryOptions {
 }
 
 impl QueryOptions {
+    /// A request to routing under these options.
+    pub(crate) fn route<'a>(
+        &'a self,
+        collection: &'a str,
+        segments: Wanted<'a>,
+        request_id: u64,
+    ) -> RouteRequest<'a> {
+        RouteRequest {
+            segments,
+            multi_stage: self.multi_stage,
+            sampler: self.sampler.as_deref(),
+            fixed_replica: self.fixed_replica,
+            num_replica_groups: self.num_replica_groups,
+            preferred_pools: &self.preferred_pools,
+            resource_group: self.resource_group.as_ref(),
+            ..RouteRequest::all(collection, request_id)
+        }
+    }
+
+    /// Options of a text `k=v;k2=v2`.
+    ///
+    /// # Errors
+    /// `parameter_invalid` for what is no such list, and for a bad value of a known option.
+    pub(crate) fn read(text: &str) -> Result<Self> {
+        let mut options = Self::default();
+        options.apply_all(&super::statement::option_list(text, ';')?)?;
+        Ok(options)
+    }
+
     /// Applies options in their order, so that the last one of a name wins.
     ///
     /// # Errors
@@ -51,12 +93,10 @@ impl QueryOptions {
             "resource_group" => self.resource_group = Some(given.group()?),
             "allow_partial" => self.allow_partial = given.boolean()?,
             "client_request_id" | "clientrequestid" => self.client_request_id = Some(given.value.to_owned()),
-            // Collections have neither samplers nor fixed replicas, nothing is ranked by pool, and plans have as many
-            // stages as they need: these have no effect, but a value that makes no sense is still refused.
-            "fixed_replica" | "usefixedreplica" | "multi_stage" | "usemultistageengine" => {
-                given.boolean()?;
-            }
-            "preferred_pools" | "orderedpreferredpools" => given.pools()?,
+            "fixed_replica" | "usefixedreplica" => self.fixed_replica = Some(given.boolean()?),
+            "preferred_pools" | "orderedpreferredpools" => self.preferred_pools = given.pools()?,
+            "sampler" => self.sampler = Some(given.value.to_owned()).filter(|name| !name.is_empty()),
+            "multi_stage" | "usemultistageengine" => self.multi_stage = given.boolean()?,
             _ => {}
         }
         Ok(())
@@ -85,17 +125,15 @@ impl Given<'_> {
         bool::from_str(&lower).map_err(|_| self.refused("true or false"))
     }
 
-    fn count(&self) -> Result<u32> {
+    fn count(&self) -> Result<i64> {
         let parsed = self.value.parse().ok().filter(|count| *count > 0);
         parsed.ok_or_else(|| self.refused("a number of at least 1"))
     }
 
-    fn pools(&self) -> Result<()> {
-        let mut pools = self.value.split('|').map(str::trim).filter(|piece| !piece.is_empty());
-        if pools.all(|pool| pool.parse::<i32>().is_ok()) {
-            return Ok(());
-        }
-        Err(self.refused("a list of pool numbers with | between them, such as 2|0"))
+    fn pools(&self) -> Result<Vec<i32>> {
+        let pieces = self.value.split('|').map(str::trim).filter(|piece| !piece.is_empty());
+        let parsed: std::result::Result<_, _> = pieces.map(str::parse).collect();
+        parsed.map_err(|_| self.refused("a list of pool numbers with | between them, such as 2|0"))
     }
 
     fn group(&self) -> Result<GroupName> {
@@ -125,6 +163,10 @@ mod tests {
             ("NUMREPLICAGROUPSTOQUERY", "num_replica_groups", ("2", " 2 ")),
             ("clientRequestId", "client_request_id", ("c1", "c1")),
             ("ALLOW_PARTIAL", "allow_partial", ("False", "false")),
+            ("useFixedReplica", "fixed_replica", ("False", "false")),
+            ("orderedPreferredPools", "preferred_pools", ("2|0", " 2 | 0 ")),
+            ("Sampler", "sampler", ("small", " small ")),
+            ("useMultistageEngine", "multi_stage", ("True", "true")),
         ] {
             let theirs = apply(theirs, value.0).unwrap();
             assert_eq!(theirs, apply(ours, value.1).unwrap());
@@ -140,7 +182,9 @@ mod tests {
             ("timeout", "0s"),
             ("timeout", "ten"),
             ("useFixedReplica", "yes"),
+            ("useMultistageEngine", "2"),
             ("numReplicaGroupsToQuery", "0"),
+            ("numReplicaGroupsToQuery", "-1"),
             ("orderedPreferredPools", "a|b"),
             ("resource_group", "no such name!"),
             ("allow_partial", ""),
@@ -152,15 +196,26 @@ mod tests {
     }
 
     #[test]
-    fn options_without_effect_are_accepted() {
-        for (name, value) in [
-            ("preserveType", "whatever"),
-            ("useFixedReplica", "True"),
-            ("useMultistageEngine", "true"),
-            ("orderedPreferredPools", "2|0"),
-            ("sampler", "small"),
-        ] {
-            assert_eq!(apply(name, value).unwrap(), QueryOptions::default(), "{name}");
-        }
+    fn options_of_routing_are_read_whole() {
+        let mut options = QueryOptions::default();
+        let given = "useFixedReplica=true;numReplicaGroupsToQuery=3;orderedPreferredPools=2|0|-1;sampler=Small;\
+                     useMultistageEngine=true;resource_group=east";
+        options.apply_all(&super::super::statement::option_list(given, ';').unwrap()).unwrap();
+        let expected = QueryOptions {
+            fixed_replica: Some(true),
+            num_replica_groups: 3,
+            preferred_pools: vec![2, 0, -1],
+            sampler: Some("Small".into()),
+            multi_stage: true,
+            resource_group: Some("east".parse().unwrap()),
+            ..QueryOptions::default()
+        };
+        assert_eq!(options, expected);
+    }
+
+    #[test]
+    fn options_of_other_systems_are_accepted() {
+        assert_eq!(apply("preserveType", "whatever").unwrap(), QueryOptions::default());
+        assert_eq!(apply("sampler", " ").unwrap(), QueryOptions::default(), "no sampler at all");
     }
 }

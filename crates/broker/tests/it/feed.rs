@@ -5,7 +5,7 @@ use std::{pin::Pin, time::Duration};
 use futures::Stream;
 use pointsman_ids::feed::Snapshot;
 use pointsman_proto::broker::v1::{
-    WatchRequest, WatchResponse,
+    AcknowledgeRequest, AcknowledgeResponse, WatchRequest, WatchResponse,
     routing_feed_server::{RoutingFeed, RoutingFeedServer},
 };
 use tokio::{runtime::Runtime, sync::watch};
@@ -57,10 +57,17 @@ impl RoutingFeed for Service {
     type WatchStream = Pin<Box<dyn Stream<Item = Result<WatchResponse, Status>> + Send>>;
 
     async fn watch(&self, _: Request<WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        let snapshots = WatchStream::new(self.0.clone())
-            .map(|snapshot| WatchResponse { snapshot: Some((&snapshot).into()), epoch: 1 });
-        let beats = tokio_stream::iter(std::iter::repeat_with(|| WatchResponse { snapshot: None, epoch: 1 }));
+        let word = |snapshot| WatchResponse { snapshot, epoch: 1, ..WatchResponse::default() };
+        let snapshots = WatchStream::new(self.0.clone()).map(move |snapshot| word(Some((&snapshot).into())));
+        let beats = tokio_stream::iter(std::iter::repeat_with(move || word(None)));
         let beats = beats.throttle(Duration::from_secs(1));
         Ok(Response::new(Box::pin(snapshots.merge(beats).map(Ok))))
+    }
+
+    async fn acknowledge(
+        &self,
+        _: Request<AcknowledgeRequest>,
+    ) -> Result<Response<AcknowledgeResponse>, Status> {
+        Ok(Response::new(AcknowledgeResponse {}))
     }
 }

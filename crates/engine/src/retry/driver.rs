@@ -61,7 +61,7 @@ impl Driver {
             Ok(rows) => run(rows, outlets, self.retry.room(&self.request.context), &self.part.loss).await,
             Err(error) => Err(Failure::unseen(error)),
         };
-        self.retry.ended(&url);
+        self.retry.ended(&url, ran.is_ok());
         let Err(failure) = ran else { return Ok(()) };
         let Some(template) = self.part.template().await else { return Err(failure.error) };
         let Some(segments) = narrow::segments(&template.plan)? else { return Err(failure.error) };
@@ -73,7 +73,7 @@ impl Driver {
     async fn next(&self, template: &Template, leg: Leg, outlets: &[Outlet]) -> Ended {
         self.retry.asked(&leg.url);
         let ran = self.attempt(template, &leg, outlets).await;
-        self.retry.ended(&leg.url);
+        self.retry.ended(&leg.url, ran.is_ok());
         match ran {
             Ok(()) => Ok(()),
             Err(failure) => self.again(template, leg, failure, outlets).await,

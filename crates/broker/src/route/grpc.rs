@@ -1,0 +1,141 @@
+//! The service `Routing`.
+
+use std::sync::Arc;
+
+use pointsman_ids::{ClusterName, GroupName, Result, SegmentName};
+use pointsman_proto::broker::v1::{
+    CandidateReason, RouteRequest, RouteResponse, RoutedGap, RoutedLeftOut, RoutedPart, SegmentReason,
+    routing_server::Routing,
+};
+use pointsman_routing::{RoutingTable, RoutingView, Wanted};
+use tonic::{Request, Response, Status};
+
+use crate::broker::Broker;
+
+/// Routes requests without running them.
+#[derive(Debug)]
+pub(crate) struct RoutingService(pub(crate) Arc<Broker>);
+
+#[tonic::async_trait]
+impl Routing for RoutingService {
+    async fn route(&self, request: Request<RouteRequest>) -> Result<Response<RouteResponse>, Status> {
+        let routed = self.answer(&request.into_inner());
+        routed.map(Response::new).map_err(|error| pointsman_proto::status(&error))
+    }
+}
+
+impl RoutingService {
+    fn answer(&self, asked: &RouteRequest) -> Result<RouteResponse> {
+        let view = self.0.routing.view();
+        let names: Vec<SegmentName> =
+            asked.segments.iter().map(|name| SegmentName::new(name)).collect::<Result<_>>()?;
+        let group = match asked.resource_group.as_str() {
+            "" => None,
+            name => Some(GroupName::new(name)?),
+        };
+        let request = pointsman_routing::RouteRequest {
+            segments: if names.is_empty() { Wanted::All } else { Wanted::Names(&names) },
+            multi_stage: asked.multi_stage,
+            sampler: Some(asked.sampler.as_str()).filter(|name| !name.is_empty()),
+            fixed_replica: asked.fixed_replica,
+            num_replica_groups: asked.num_replica_groups.unwrap_or(1),
+            preferred_pools: &asked.preferred_pools,
+            resource_group: group.as_ref(),
+            ..pointsman_routing::RouteRequest::all(&asked.collection, request_id(&view, asked))
+        };
+        let table = view.route(&request)?;
+        let reasons = if asked.reasons {
+            crate::route::reasons(&view, &request, self.0.now())?.into_iter().map(Into::into).collect()
+        } else {
+            vec![]
+        };
+        let answer = RouteResponse {
+            feed_version: view.snapshot().version.0,
+            request_id: request.request_id,
+            reasons,
+            ..RouteResponse::default()
+        };
+        Ok(filled(answer, table, asked.names))
+    }
+}
+
+/// The id that the request names, else the next of the collection's own counter.
+fn request_id(view: &RoutingView, asked: &RouteRequest) -> u64 {
+    let next = || view.collection(&asked.collection).map(|entry| view.next_request_id(entry));
+    asked.request_id.or_else(next).unwrap_or_default()
+}
+
+/// Puts the table into the answer.
+fn filled(answer: RouteResponse, mut table: RoutingTable, names: bool) -> RouteResponse {
+    let mut fail_open = std::mem::take(&mut table.fail_open);
+    fail_open.sort_unstable();
+    let parts = std::mem::take(&mut table.parts);
+    let named = |positions: &mut dyn Iterator<Item = u32>| -> Vec<String> {
+        if !names {
+            return vec![];
+        }
+        positions.filter_map(|at| table.segment_name(at)).map(ToString::to_string).collect()
+    };
+    let part = |part: pointsman_routing::RoutedPart| RoutedPart {
+        cluster: part.node.key.cluster.to_string(),
+        node: part.node.key.node.to_string(),
+        url: part.node.url.into(),
+        pool: Some(part.node.pool.0).filter(|pool| *pool >= 0),
+        names: named(&mut part.segments.iter().chain(&part.optional).copied()),
+        fail_open_segments: part
+            .segments
+            .iter()
+            .copied()
+            .filter(|at| fail_open.binary_search(at).is_ok())
+            .collect(),
+        segments: part.segments,
+        optional_segments: part.optional,
+    };
+    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    RouteResponse {
+        parts: parts.into_iter().map(part).collect(),
+        unavailable: gaps(&table, names),
+        left_out: Some(RoutedLeftOut {
+            unknown: u32::try_from(table.unknown).unwrap_or(u32::MAX),
+            new_segments: count(table.new.len()),
+            optional_skipped: count(table.optional_skipped.len()),
+        }),
+        not_connected: table.missing.iter().map(ClusterName::to_string).collect(),
+        ..answer
+    }
+}
+
+/// What nobody answers for, by cause.
+fn gaps(table: &RoutingTable, names: bool) -> Vec<RoutedGap> {
+    let mut gaps: Vec<RoutedGap> = vec![];
+    for missing in &table.unavailable {
+        let cause = missing.cause.as_str();
+        let at = gaps.iter().position(|gap| gap.cause == cause).unwrap_or(gaps.len());
+        if at == gaps.len() {
+            gaps.push(RoutedGap { cause: cause.to_owned(), ..RoutedGap::default() });
+        }
+        gaps[at].segments.push(missing.segment);
+        gaps[at].names.extend(names.then(|| missing.name.to_string()));
+    }
+    gaps
+}
+
+impl From<super::SegmentReason> for SegmentReason {
+    fn from(reason: super::SegmentReason) -> Self {
+        let candidate = |candidate: super::reasons::CandidateReason| CandidateReason {
+            node: candidate.node,
+            pool: candidate.pool,
+            group: candidate.group.unwrap_or_default(),
+            ruled_out: candidate.ruled_out.unwrap_or_default(),
+        };
+        Self {
+            segment: reason.position,
+            name: reason.segment,
+            cluster: reason.cluster,
+            outcome: reason.outcome.to_owned(),
+            rule: reason.rule,
+            node: reason.node.unwrap_or_default(),
+            candidates: reason.candidates.into_iter().map(candidate).collect(),
+        }
+    }
+}
