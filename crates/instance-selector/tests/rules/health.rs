@@ -49,12 +49,8 @@ fn who_is_out_for_its_group_is_not_usable() {
 
 #[test]
 fn many_replicas_are_measured_like_few() {
-    let mut world = World::default();
     let names: Vec<_> = (0..300).map(|at| format!("n{at:03}")).collect();
-    let mut world = {
-        world = World::of(&names.join(" "));
-        world.exclude(&names[..100].join(" "))
-    };
+    let mut world = World::of(&names.join(" ")).exclude(&names[..100].join(" "));
     let states = world.states(SelectorKind::Balanced, &[&names.join(" "), &names[..50].join(" ")]);
     assert_eq!(figures(&states, &world), (0, 1, 1, 1));
     let world = World { unhealthy: names[..30].iter().cloned().collect(), ..world };

@@ -1,1 +1,0 @@
-//! Properties over random states and requests.
