@@ -5,8 +5,14 @@ use std::time::{Duration, Instant};
 use pointsman_channels::{Channels, Verdict};
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
-use tonic::{service::Routes, transport::Server};
-use tonic_health::ServingStatus;
+use tonic::{Request, Response, Status, service::Routes, transport::Server};
+use tonic_health::{
+    ServingStatus,
+    pb::{
+        HealthCheckRequest, HealthCheckResponse,
+        health_server::{Health, HealthServer},
+    },
+};
 use url::Url;
 
 use crate::net::{Process, SETTINGS};
@@ -21,9 +27,9 @@ fn is_unhealthy(verdict: &Verdict, why: &str) -> bool {
 async fn a_node_is_as_healthy_as_it_says() {
     let process = Process::start().await;
     let channels = Channels::tcp(SETTINGS);
-    assert_eq!(channels.probe(&process.url(), DEADLINE).await, Verdict::Healthy);
+    assert_eq!(channels.probe(&process.url(), DEADLINE).await.verdict, Verdict::Healthy);
     process.health.set_service_status("", ServingStatus::NotServing).await;
-    let verdict = channels.probe(&process.url(), DEADLINE).await;
+    let verdict = channels.probe(&process.url(), DEADLINE).await.verdict;
     assert!(is_unhealthy(&verdict, "NOT_SERVING"), "{verdict:?}");
 }
 
@@ -32,7 +38,7 @@ async fn a_node_that_cannot_be_reached_is_unhealthy() {
     let process = Process::start().await;
     let url = process.url();
     process.kill().await;
-    let verdict = Channels::tcp(SETTINGS).probe(&url, DEADLINE).await;
+    let verdict = Channels::tcp(SETTINGS).probe(&url, DEADLINE).await.verdict;
     assert!(is_unhealthy(&verdict, "refused"), "{verdict:?}");
 }
 
@@ -41,7 +47,7 @@ async fn a_node_that_does_not_answer_in_time_is_unhealthy() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url: Url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
     let (start, deadline) = (Instant::now(), Duration::from_millis(100));
-    let verdict = Channels::tcp(SETTINGS).probe(&url, deadline).await;
+    let verdict = Channels::tcp(SETTINGS).probe(&url, deadline).await.verdict;
     assert!(is_unhealthy(&verdict, "within 100ms"), "{verdict:?}");
     assert!(start.elapsed() < DEADLINE);
 }
@@ -52,5 +58,36 @@ async fn a_node_without_a_health_service_has_no_opinion() {
     let url: Url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
     let server = Server::builder().add_routes(Routes::default());
     tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
-    assert_eq!(Channels::tcp(SETTINGS).probe(&url, DEADLINE).await, Verdict::Unknown);
+    assert_eq!(Channels::tcp(SETTINGS).probe(&url, DEADLINE).await.verdict, Verdict::Unknown);
+}
+
+/// Answers for a node like a cache: with what it heard some seconds ago.
+struct Cache;
+
+#[tonic::async_trait]
+impl Health for Cache {
+    type WatchStream = tokio_stream::Empty<Result<HealthCheckResponse, Status>>;
+
+    async fn check(&self, _: Request<HealthCheckRequest>) -> Result<Response<HealthCheckResponse>, Status> {
+        let mut response = Response::new(HealthCheckResponse { status: 1 });
+        response.metadata_mut().insert("age", "7".parse().unwrap());
+        Ok(response)
+    }
+
+    async fn watch(&self, _: Request<HealthCheckRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        Err(Status::unimplemented("nobody watches"))
+    }
+}
+
+#[tokio::test]
+async fn an_answer_carries_its_age() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url: Url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let server = Server::builder().add_service(HealthServer::new(Cache));
+    tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
+    let answer = Channels::tcp(SETTINGS).probe(&url, DEADLINE).await;
+    assert_eq!((answer.verdict, answer.age), (Verdict::Healthy, Duration::from_secs(7)));
+    assert!(answer.took < DEADLINE);
+    let process = Process::start().await;
+    assert_eq!(Channels::tcp(SETTINGS).probe(&process.url(), DEADLINE).await.age, Duration::ZERO);
 }

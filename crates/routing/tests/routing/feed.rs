@@ -1,6 +1,8 @@
 //! The watch of the feed.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
+
+use pointsman_ids::feed::SegmentEntry;
 
 use crate::{
     coordinator::{Broker, Feed},
@@ -91,7 +93,8 @@ async fn a_snapshot_that_makes_no_sense_leaves_the_former_in_place() {
     let broker = Broker::start(folder.path(), &[&coordinator]).await;
     until("the feed is heard", || broker.version() == 1).await;
     let mut broken = collection("t", 1, 1, &[1]);
-    broken.segments[0].shard = 77;
+    let segment = SegmentEntry { shard: 77, ..SegmentEntry::clone(&broken.segments[0]) };
+    broken.segments.set(0, Arc::new(segment));
     feed.say(snapshot(2, nodes(2), vec![broken]));
     until("the watch is given up", || !broker.routing.feed().connected).await;
     assert_eq!(broker.version(), 1);

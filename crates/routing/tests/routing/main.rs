@@ -1,9 +1,10 @@
-//! Routing as a broker uses it: against a coordinator and nodes that are real servers, and its synchronous core alone.
+//! Routing as a broker uses it: against a coordinator and nodes that are real servers.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+mod clusters;
 mod coordinator;
-mod core;
+mod deltas;
 mod feed;
 mod health;
 mod stored;

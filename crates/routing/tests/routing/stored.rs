@@ -1,9 +1,9 @@
 //! The stored snapshot.
 
-use std::{collections::BTreeSet, fs, sync::Arc, time::Duration};
+use std::{fs, sync::Arc, time::Duration};
 
 use pointsman_clock::{Clock, MonoTime, SystemClock, WallTime};
-use pointsman_routing::SelectOptions;
+use pointsman_routing::RouteRequest;
 
 use crate::{
     coordinator::{Broker, Feed, Process, anywhere},
@@ -51,8 +51,7 @@ async fn a_broker_starts_from_it_and_tells_its_age_while_the_coordinator_is_away
     let broker = Broker::start_with(folder.path(), &[&nobody], ahead).await;
     assert!(broker.routing.is_ready(), "ready before anything else happens");
     let view = broker.routing.view();
-    let (t, none) = (view.collection("t").unwrap(), BTreeSet::new());
-    assert_eq!(view.select(t, &[0, 1], &SelectOptions::new(0, &none)).unwrap().served(), 2);
+    assert_eq!(view.route(&RouteRequest::all("t", 0)).unwrap().parts[0].segments.len(), 1);
     let state = broker.routing.feed();
     assert!(!state.connected && state.refused.is_none());
     let age = state.age.unwrap();
@@ -72,7 +71,7 @@ async fn one_that_is_too_old_is_refused_until_the_coordinator_is_heard() {
     let address = former.kill().await;
     let nobody = away().await;
     let ahead = |start: &mut (pointsman_routing::Settings, Arc<dyn Clock>)| {
-        start.0.coordinators.push(format!("http://{address}").parse().unwrap());
+        start.0.local.coordinators.push(format!("http://{address}").parse().unwrap());
         start.1 = Arc::new(Ahead(SystemClock::default(), Duration::from_secs(3700)));
     };
     let broker = Broker::start_with(folder.path(), &[&nobody], ahead).await;
@@ -100,7 +99,8 @@ async fn a_damaged_one_is_set_aside() {
 #[tokio::test]
 async fn one_of_another_cluster_is_refused() {
     let (folder, _) = stored().await;
-    let elsewhere = |start: &mut (pointsman_routing::Settings, _)| start.0.cluster = "far".parse().unwrap();
+    let elsewhere =
+        |start: &mut (pointsman_routing::Settings, _)| start.0.local.name = "far".parse().unwrap();
     let broker = Broker::start_with(folder.path(), &[&away().await], elsewhere).await;
     assert!(!broker.routing.is_ready());
     assert!(broker.routing.feed().refused.unwrap().contains("'local'"));
@@ -113,7 +113,7 @@ async fn the_epoch_outlives_a_restart() {
     let _older = Feed::new(4, snapshot(99, nodes(9), vec![])).serve_at(address).await;
     let newer = Feed::new(5, snapshot(2, nodes(3), vec![])).serve().await;
     let both = |start: &mut (pointsman_routing::Settings, _)| {
-        start.0.coordinators.insert(0, format!("http://{address}").parse().unwrap());
+        start.0.local.coordinators.insert(0, format!("http://{address}").parse().unwrap());
     };
     let broker = Broker::start_with(folder.path(), &[&newer], both).await;
     until("a coordinator is believed", || broker.version() != 1).await;

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use pointsman_ids::{
     CollectionId, FeedVersion, GroupNumber, Incarnation, NodeId, NodeKey, NodeName, ReplicaId, SegmentId,
-    catalog::SelectorKind,
+    catalog::RoutingOptions,
     feed::{
         CollectionEntry, CopyEntry, CopyState, LoadState, NodeEntry, ReplicaEntry, SegmentEntry, Snapshot,
     },
@@ -66,6 +66,7 @@ pub(crate) fn collection(name: &str, version: u64, segments: u64, holders: &[u64
         rows: 1,
         bytes: 1,
         created_at: 1,
+        promoted: true,
         statistics: Arc::new(BTreeMap::new()),
         copies: holders.iter().map(copy).collect(),
     };
@@ -73,7 +74,7 @@ pub(crate) fn collection(name: &str, version: u64, segments: u64, holders: &[u64
         name: name.parse().unwrap(),
         id: CollectionId(name.bytes().map(u64::from).sum()),
         version: FeedVersion(version),
-        selector: SelectorKind::Balanced,
+        routing: RoutingOptions::default(),
         query_timeout: None,
         clusters: vec![],
         columns: vec![],
@@ -82,16 +83,25 @@ pub(crate) fn collection(name: &str, version: u64, segments: u64, holders: &[u64
         load: LoadState::Serving,
         finished_groups: vec![GroupNumber(1)],
         replicas: vec![ReplicaEntry { id: ReplicaId(1), group: GroupNumber(1) }],
-        segments: (0..segments).map(segment).collect(),
+        segments: (0..segments).map(segment).map(Arc::new).collect(),
         leaders: vec![vec![]],
     }
 }
 
 pub(crate) fn snapshot(version: u64, nodes: Vec<NodeEntry>, collections: Vec<CollectionEntry>) -> Snapshot {
+    snapshot_of("local", version, nodes, collections)
+}
+
+pub(crate) fn snapshot_of(
+    cluster: &str,
+    version: u64,
+    nodes: Vec<NodeEntry>,
+    collections: Vec<CollectionEntry>,
+) -> Snapshot {
     Snapshot {
         version: FeedVersion(version),
         nodes,
         collections: collections.into_iter().map(Arc::new).collect(),
-        ..Snapshot::empty("local".parse().unwrap())
+        ..Snapshot::empty(cluster.parse().unwrap())
     }
 }
