@@ -13,6 +13,7 @@ Exit status:
   0   done
   1   failed; standard error says what and why
   2   the command line is wrong
+  3   `why`: a segment has no node that may answer for it
   64  settings are wrong
   69  the cluster cannot be reached
   75  not ready yet, or a deadline passed; the same command may succeed later";
@@ -26,6 +27,8 @@ pub enum Exit {
     Failed = 1,
     /// The command line is wrong.
     Usage = 2,
+    /// A segment has no node that may answer for it.
+    Missing = 3,
     /// Settings are wrong.
     BadSettings = 64,
     /// The cluster cannot be reached.

@@ -34,7 +34,7 @@ pub(crate) fn note(text: impl Display) {
 
 /// Says what went wrong. The text may hold what others wrote, so only its line ends are kept of control characters.
 pub(crate) fn error(text: &str) {
-    let text = text.split('\n').map(visible).collect::<Vec<_>>().join("\n");
+    let text = lines_visible(text);
     let mark = if io::stderr().is_terminal() { "\x1b[1;31merror:\x1b[0m" } else { "error:" };
     note(format_args!("{mark} {text}"));
 }
@@ -51,6 +51,11 @@ pub(crate) fn visible(text: &str) -> String {
         }
     }
     visible
+}
+
+/// The same for a text of several lines, whose ends are kept.
+pub(crate) fn lines_visible(text: &str) -> String {
+    text.split('\n').map(visible).collect::<Vec<_>>().join("\n")
 }
 
 /// A cell of a list.

@@ -3,11 +3,17 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use pointsman_ids::{Error, ErrorCode};
 use reqwest::StatusCode;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::{Endpoints, Routing};
+use super::{
+    Endpoints, Routing,
+    health::{Health, Nodes},
+    names::{NO_COLLECTION, near},
+    route::{Page, Refused},
+};
 use crate::{Failure, args::Target, sql::Answer};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -90,6 +96,41 @@ impl Broker {
         read(&url, status, &text).map(Some)
     }
 
+    /// How it would route segments of a collection (none: all) under these options, with reasons.
+    ///
+    /// # Errors
+    /// What the broker refuses; for an unknown collection with names that are near.
+    pub(crate) async fn route(
+        &self,
+        collection: &str,
+        segments: &[String],
+        options: Option<&str>,
+    ) -> anyhow::Result<Page> {
+        let url = format!("{}/debug/route", self.url);
+        let segments = segments.iter().map(|segment| ("segment", segment.as_str()));
+        let options = options.map(|options| ("queryOptions", options));
+        let query: Vec<_> = [("collection", collection)].into_iter().chain(segments).chain(options).collect();
+        let request = self.http.get(&url).query(&query).timeout(PAGE_TIMEOUT);
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let status = response.status();
+        let text = response.text().await.map_err(|error| self.unreachable(&error))?;
+        if !status.is_success() {
+            return Err(refused(collection, &read(&url, status, &text)?));
+        }
+        let json = read(&url, status, &text)?;
+        Ok(Page { routes: read(&url, status, &text)?, json })
+    }
+
+    /// What it thinks of every node.
+    pub(crate) async fn nodes(&self) -> anyhow::Result<Vec<Health>> {
+        let url = format!("{}/debug/nodes", self.url);
+        let request = self.http.get(&url).timeout(PAGE_TIMEOUT);
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let status = response.status();
+        let text = response.text().await.map_err(|error| self.unreachable(&error))?;
+        read(&url, status, &text).map(|page: Nodes| page.nodes)
+    }
+
     fn unreachable(&self, error: &reqwest::Error) -> Failure {
         let (url, from) = (&self.url, &self.endpoints);
         if error.is_timeout() && !error.is_connect() {
@@ -100,6 +141,15 @@ impl Broker {
             "the broker at {url} does not answer ({cause}); address from {from}. Is the cluster up? `pointsman dev` starts one"
         ))
     }
+}
+
+fn refused(collection: &str, refused: &Refused) -> anyhow::Error {
+    let code = ErrorCode::from_number(refused.error.code);
+    if code != ErrorCode::CollectionNotFound {
+        return Error::new(code, refused.error.message.clone()).into();
+    }
+    let hint = near(collection, refused.known.iter().map(String::as_str), NO_COLLECTION);
+    Error::new(code, format!("no collection '{collection}'; {hint}")).into()
 }
 
 fn read<T: DeserializeOwned>(url: &str, status: StatusCode, text: &str) -> anyhow::Result<T> {

@@ -2,6 +2,9 @@
 
 mod broker;
 mod coordinator;
+mod health;
+mod names;
+mod route;
 mod routing;
 
 use std::path::{Path, PathBuf};
@@ -10,6 +13,9 @@ use anyhow::Context;
 
 pub(crate) use broker::{Broker, QueryOptions};
 pub(crate) use coordinator::{Coordinator, answer, is_passing};
+pub(crate) use health::Health;
+pub(crate) use names::near;
+pub(crate) use route::{Explained, Table as RouteTable};
 pub(crate) use routing::Routing;
 
 use crate::{args::Target, dev::ReadyFile};

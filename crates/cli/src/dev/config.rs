@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::Context;
-use pointsman_settings::{BrokerSettings, CoordinatorSettings, NodeSettings};
+use pointsman_settings::{BrokerSettings, CoordinatorSettings, FailOpenSettings, NodeSettings};
 use serde::Serialize;
 
 use super::layout::{BROKER, COORDINATOR, Layout};
@@ -36,7 +36,7 @@ pub(super) fn coordinator(layout: &Layout, listen: Listen) -> CoordinatorSetting
     }
 }
 
-/// Settings of the broker.
+/// Settings of the broker. On one machine nodes that are thought to be ill mostly are not, so it fails open.
 pub(super) fn broker(layout: &Layout, listen: Listen, coordinator: Listen) -> BrokerSettings {
     BrokerSettings {
         name: BROKER.into(),
@@ -44,6 +44,7 @@ pub(super) fn broker(layout: &Layout, listen: Listen, coordinator: Listen) -> Br
         grpc_listen: listen.grpc,
         http_listen: listen.http,
         data_dir: layout.component_dir(BROKER),
+        fail_open: FailOpenSettings { enabled: true, ..FailOpenSettings::default() },
         ..BrokerSettings::default()
     }
 }

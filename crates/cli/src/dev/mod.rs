@@ -179,6 +179,7 @@ fn welcome(addresses: &ReadyFile, layout: &Layout, loaded: bool) -> String {
     for NodeComponent { name, resource_group, grpc, pid } in nodes {
         text += &format!("  node {name:<7} {grpc}  (group {resource_group}; process {pid})\n");
     }
+    text += "\nThe broker fails open: when all nodes that hold a segment are excluded, it asks one of them all the same.\n";
     text += "\nTry, in another terminal:\n\n";
     if loaded {
         text += &format!("  pointsman status{dir}\n");
