@@ -57,8 +57,7 @@ impl<'a> Gaps<'a> {
         };
         let mut seen = BTreeSet::new();
         positions.retain(|at| seen.insert(*at));
-        let mut report = |at| self.report(at, self.cause(at, &without)?);
-        positions.into_iter().filter_map(|at| report(at)).collect()
+        positions.into_iter().filter_map(|at| self.report(at, self.cause(at, &without)?)).collect()
     }
 
     /// Why a segment of a part that cannot be chosen has nobody; `None`: it is no gap.

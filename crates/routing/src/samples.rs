@@ -1,11 +1,12 @@
 //! Figures: what has been counted, and what holds at the moment that they are asked for. Nothing is pushed anywhere, so
 //! the figures of what is gone are gone as well.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::{collections::BTreeMap, sync::atomic::Ordering::Relaxed};
 
 use pointsman_ids::{ClusterName, CollectionName, NodeName};
+use pointsman_instance_selector::{Health, Measured};
 
-use crate::{RoutingView, cluster::ClusterView, collections::Collection};
+use crate::{RoutingView, cluster::ClusterView, collections::Collection, counters::CollectionCounters};
 
 /// One figure.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,7 +101,7 @@ impl RoutingView {
                 }
             }
         }
-        let mut unknown = std::collections::BTreeMap::<&CollectionName, u64>::new();
+        let mut unknown = BTreeMap::<&CollectionName, u64>::new();
         for (_, name, collection) in &built {
             *unknown.entry(name).or_default() += collection.counters.unknown_segments.load(Relaxed);
         }
@@ -108,18 +109,18 @@ impl RoutingView {
             let labels = [("collection", name.to_string())];
             samples.counter("pointsman_broker_unknown_segments_total", labels, count);
         }
-        let counters: [(&'static str, fn(&Collection) -> &AtomicU64); 3] = [
-            ("pointsman_broker_dropped_segments_total", |collection| &collection.counters.dropped_segments),
-            ("pointsman_broker_fail_open_eligible_requests_total", |collection| {
-                &collection.counters.fail_open_eligible_requests
+        let counters: [Figure<CollectionCounters, u64>; 3] = [
+            ("pointsman_broker_dropped_segments_total", |counters| counters.dropped_segments.load(Relaxed)),
+            ("pointsman_broker_fail_open_eligible_requests_total", |counters| {
+                counters.fail_open_eligible_requests.load(Relaxed)
             }),
-            ("pointsman_broker_fail_open_requests_total", |collection| {
-                &collection.counters.fail_open_requests
+            ("pointsman_broker_fail_open_requests_total", |counters| {
+                counters.fail_open_requests.load(Relaxed)
             }),
         ];
-        for (metric, counter) in counters {
+        for (metric, counted) in counters {
             for (cluster, name, collection) in &built {
-                samples.counter(metric, labels(cluster, name), counter(collection).load(Relaxed));
+                samples.counter(metric, labels(cluster, name), counted(&collection.counters));
             }
         }
         let missing = built.iter().map(|(.., collection)| collection.counters.missing_nodes.load(Relaxed));
@@ -127,7 +128,7 @@ impl RoutingView {
     }
 
     fn health_samples(&self, samples: &mut Samples) {
-        let gauges: [(&'static str, fn(&pointsman_instance_selector::Health) -> u64); 4] = [
+        let gauges: [Figure<Health, u64>; 4] = [
             ("pointsman_broker_replica_percent", |health| health.lowest_percent.into()),
             ("pointsman_broker_segments_at_min_replica_percent", |health| health.segments_at_lowest),
             ("pointsman_broker_unavailable_segments", |health| health.unavailable),
@@ -142,6 +143,9 @@ impl RoutingView {
         }
     }
 }
+
+/// A figure's name, and where it stands.
+type Figure<T, V> = (&'static str, fn(&T) -> V);
 
 /// Figures in the making.
 struct Samples(Vec<Sample>);
@@ -180,7 +184,7 @@ fn built(cluster: &ClusterView) -> impl Iterator<Item = (&ClusterName, &Collecti
 }
 
 /// The nodes of a cluster that something was measured of, by name.
-fn measured(cluster: &ClusterView) -> Vec<(Labels, pointsman_instance_selector::Measured)> {
+fn measured(cluster: &ClusterView) -> Vec<(Labels, Measured)> {
     let members = cluster.members.iter().map(|(_, member)| member);
     let mut measured: Vec<(&NodeName, _)> = members
         .filter_map(|member| Some((&member.entry.name, member.statistics.get()?.measured())))

@@ -120,7 +120,7 @@ fn a_collection_that_cannot_be_taken_stops_no_other_and_is_tried_again() {
     feed.apply(second);
     assert_eq!(feed.world.served("s", 0), ["a:n2"]);
     assert_eq!(feed.world.served("t", 0), ["a:n1", "b:n3"], "the former version stays in place");
-    assert_eq!(feed.world.core.view().collection("t").unwrap().routing.consistent_replicas, false);
+    assert!(!feed.world.core.view().collection("t").unwrap().routing.consistent_replicas);
     let before = feed.snapshot.clone();
     let third = feed.next(&[s("n2"), t("n3")]);
     feed.world.core.apply_delta(&Delta::between(&before, &third), feed.world.now).unwrap();
