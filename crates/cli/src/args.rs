@@ -59,10 +59,15 @@ pub(crate) enum Command {
     Release(commands::release::ReleaseArgs),
     /// Show how far loads are, per collection and resource group
     Status(commands::status::StatusArgs),
+    /// Explain which node answers for which segment, and what rules the others out
+    Why(commands::why::WhyArgs),
     /// Create and list resource groups
     #[command(subcommand)]
     Group(commands::group::GroupCommand),
-    /// List nodes, or run one
+    /// Show and change settings of the running cluster
+    #[command(subcommand)]
+    Config(commands::config::ConfigCommand),
+    /// List nodes, disable and enable them, or run one
     Node(commands::node::NodeCommand),
     /// Run a coordinator
     #[command(hide = true)]

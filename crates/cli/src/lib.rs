@@ -18,6 +18,8 @@ mod client;
 mod column;
 mod commands;
 mod dev;
+#[cfg(test)]
+mod documented;
 mod duration;
 mod exit;
 mod loading;

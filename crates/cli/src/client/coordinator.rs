@@ -5,7 +5,8 @@ use std::time::Duration;
 use pointsman_ids::{Error, ErrorCode};
 use pointsman_proto::coordinator::v1::{
     Collection, GetCollectionRequest, GetCoordinatorRequest, GetCoordinatorResponse, ListCollectionsRequest,
-    ListSegmentsRequest, Segment, catalog_client::CatalogClient, cluster_client::ClusterClient,
+    ListNodesRequest, ListSegmentsRequest, Node, Segment, catalog_client::CatalogClient,
+    cluster_client::ClusterClient, cluster_config_client::ClusterConfigClient,
     query_coord_client::QueryCoordClient, resource_groups_client::ResourceGroupsClient,
 };
 use tokio::time::Instant;
@@ -14,7 +15,10 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-use super::Endpoints;
+use super::{
+    Endpoints,
+    names::{NO_COLLECTION, near},
+};
 use crate::{Exit, Failure, args::Target};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -167,6 +171,16 @@ impl Coordinator {
         ClusterClient::new(self.channel.clone()).max_decoding_message_size(MAX_MESSAGE)
     }
 
+    /// Settings of the running cluster.
+    pub(crate) fn config(&self) -> ClusterConfigClient<Channel> {
+        ClusterConfigClient::new(self.channel.clone()).max_decoding_message_size(MAX_MESSAGE)
+    }
+
+    /// Every node, by name.
+    pub(crate) async fn nodes(&self) -> Result<Vec<Node>, Error> {
+        Ok(answer(self.cluster().list_nodes(ListNodesRequest {}).await)?.nodes)
+    }
+
     /// Every collection, by name.
     pub(crate) async fn collections(&self) -> Result<Vec<Collection>, Error> {
         Ok(answer(self.catalog().list_collections(ListCollectionsRequest {}).await)?.collections)
@@ -205,7 +219,7 @@ impl Coordinator {
 
     async fn unknown_collection(&self, name: &str) -> Error {
         let known = self.collections().await.unwrap_or_default();
-        let hint = near(name, known.iter().map(|collection| collection.name.as_str()));
+        let hint = near(name, known.iter().map(|collection| collection.name.as_str()), NO_COLLECTION);
         Error::new(ErrorCode::CollectionNotFound, format!("no collection '{name}'; {hint}"))
     }
 
@@ -225,40 +239,5 @@ impl Coordinator {
                 return Ok(segments);
             }
         }
-    }
-}
-
-/// What the person may have meant.
-fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    const SHOWN: usize = 5;
-    let mut known: Vec<(f64, &str)> = known
-        .map(|known| (strsim::jaro_winkler(&name.to_lowercase(), &known.to_lowercase()), known))
-        .collect();
-    if known.is_empty() {
-        return "there is none yet (`pointsman segment push --collection NAME FILE...` makes one)".into();
-    }
-    known.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    let close: Vec<&str> = known.iter().filter(|(score, _)| *score > 0.8).map(|(_, name)| *name).collect();
-    if !close.is_empty() {
-        return format!("did you mean {}?", close[..close.len().min(SHOWN)].join(", "));
-    }
-    let mut names: Vec<&str> = known.iter().map(|(_, name)| *name).collect();
-    names.sort_unstable();
-    names.truncate(SHOWN);
-    let rest = if known.len() > SHOWN { ", ..." } else { "" };
-    format!("there are {}{rest}", names.join(", "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn near_names_are_offered() {
-        let known = ["customer", "lineitem", "orders"];
-        assert_eq!(near("order", known.into_iter()), "did you mean orders?");
-        assert_eq!(near("LineItems", known.into_iter()), "did you mean lineitem?");
-        assert_eq!(near("x", known.into_iter()), "there are customer, lineitem, orders");
-        assert!(near("x", [].into_iter()).contains("segment push"));
     }
 }

@@ -1,21 +1,26 @@
 //! `pointsman collection`.
 
-use std::{path::PathBuf, time::Duration};
+mod alter;
+mod options;
+mod shown;
 
-use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
 use pointsman_engine::ingest;
-use pointsman_ids::catalog::{CollectionOptions, Column, RoutingOptions, SelectorKind};
+use pointsman_ids::catalog::{CollectionOptions, Column, SelectorKind};
 use pointsman_proto::{
     column_to_proto,
     coordinator::v1::{Collection, CreateCollectionRequest, DropCollectionRequest},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
+use self::{alter::AlterArgs, options::OptionArgs};
 use crate::{
     Exit,
     args::Target,
     client::{Coordinator, answer},
-    column, duration,
+    column,
     output::{self, Field},
 };
 
@@ -23,6 +28,9 @@ const CREATE_EXAMPLES: &str = "\
 Examples:
   pointsman collection create events --column 'id bigint not null' --column 'at timestamp' --column 'what text'
   pointsman collection create orders --like orders.parquet --shards 4
+  pointsman collection create keyed --like keyed.parquet --selector strict_replica_group --fail-closed
+  pointsman collection create joined --like joined.parquet --selector multi_stage_replica_group \\
+      --placement-partition 0=n1,n2/n3,n4
 
 `pointsman segment push` creates a collection by itself when there is none.";
 
@@ -32,6 +40,9 @@ pub(crate) enum CollectionCommand {
     /// Create a collection
     #[command(after_help = CREATE_EXAMPLES)]
     Create(CreateArgs),
+    /// Change how a collection is routed
+    #[command(after_help = alter::EXAMPLES)]
+    Alter(AlterArgs),
     /// List collections
     #[command(after_help = "Example:\n  pointsman collection list --json")]
     List(ListArgs),
@@ -41,31 +52,6 @@ pub(crate) enum CollectionCommand {
     /// Drop a collection with its segments; it must not be loaded
     #[command(after_help = "Example:\n  pointsman release events && pointsman collection drop events")]
     Drop(DropArgs),
-}
-
-/// How replicas are chosen.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-#[value(rename_all = "snake_case")]
-enum Selector {
-    /// Every segment takes the next of its replicas in turn
-    Balanced,
-    /// One replica for a whole request
-    ReplicaGroup,
-    /// As replica_group, leaving out nodes with a gap
-    StrictReplicaGroup,
-    /// Whole replica groups per placement partition
-    MultiStageReplicaGroup,
-}
-
-impl From<Selector> for SelectorKind {
-    fn from(selector: Selector) -> Self {
-        match selector {
-            Selector::Balanced => Self::Balanced,
-            Selector::ReplicaGroup => Self::ReplicaGroup,
-            Selector::StrictReplicaGroup => Self::StrictReplicaGroup,
-            Selector::MultiStageReplicaGroup => Self::MultiStageReplicaGroup,
-        }
-    }
 }
 
 /// Options of `collection create`.
@@ -82,12 +68,8 @@ pub(crate) struct CreateArgs {
     /// Number of shards
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     shards: u32,
-    /// How replicas are chosen
-    #[arg(long, value_enum, default_value_t = Selector::Balanced)]
-    selector: Selector,
-    /// Deadline of its queries, such as 30s [default: the broker's]
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = duration::parse)]
-    query_timeout: Option<Duration>,
+    #[command(flatten)]
+    options: OptionArgs,
 }
 
 /// Options of `collection list`.
@@ -120,6 +102,7 @@ pub(crate) struct DropArgs {
 pub(crate) async fn run(command: CollectionCommand, target: &Target) -> anyhow::Result<Exit> {
     match command {
         CollectionCommand::Create(args) => create(args, target).await?,
+        CollectionCommand::Alter(args) => alter::alter(args, target).await?,
         CollectionCommand::List(args) => list(args, target).await?,
         CollectionCommand::Show(args) => show(args, target).await?,
         CollectionCommand::Drop(args) => drop(args, target).await?,
@@ -132,12 +115,7 @@ async fn create(args: CreateArgs, target: &Target) -> anyhow::Result<()> {
         Some(file) => ingest::inspect_parquet(file)?.columns,
         None => args.column,
     };
-    let options = CollectionOptions {
-        shards: args.shards,
-        routing: RoutingOptions { selector: args.selector.into(), ..RoutingOptions::default() },
-        clusters: Vec::new(),
-        query_timeout: args.query_timeout,
-    };
+    let options = args.options.options(args.shards)?;
     let request = CreateCollectionRequest {
         name: args.name.clone(),
         columns: columns.iter().map(column_to_proto).collect(),
@@ -164,7 +142,7 @@ async fn list(args: ListArgs, target: &Target) -> anyhow::Result<()> {
         );
         return Ok(());
     }
-    let header = ["name", "columns", "partitions", "segments", "rows", "size"];
+    let header = ["name", "columns", "partitions", "segments", "rows", "size", "selector"];
     Ok(output::print(output::list(&header, collections.iter().map(row)))?)
 }
 
@@ -184,6 +162,9 @@ async fn show(args: ShowArgs, target: &Target) -> anyhow::Result<()> {
         output::count(options.shards.into(), "shard"),
         options.routing.selector.as_str(),
     ))?;
+    for line in shown::lines(&options) {
+        output::line(output::visible(&line))?;
+    }
     let columns = collection.columns.iter().map(|column| {
         let null = if column.nullable { "" } else { "not null" };
         vec![Field::text(&column.name), Field::text(&column.data_type), Field::text(null)]
@@ -211,26 +192,32 @@ fn row(collection: &Collection) -> Vec<Field> {
         Field::number(collection.segments),
         Field::number(collection.rows),
         Field::text(output::size(collection.bytes)),
+        Field::text(selector(collection).as_str()),
     ]
 }
 
-fn to_json(collection: &Collection) -> anyhow::Result<serde_json::Value> {
+fn to_json(collection: &Collection) -> anyhow::Result<Value> {
     let options: CollectionOptions = collection.options.clone().unwrap_or_default().try_into()?;
     let columns = collection
         .columns
         .iter()
         .map(|column| json!({ "name": column.name, "type": column.data_type, "nullable": column.nullable }));
-    Ok(json!({
+    let mut shown = json!({
         "name": collection.name,
         "id": collection.id,
         "columns": columns.collect::<Vec<_>>(),
-        "shards": options.shards,
-        "selector": options.routing.selector.as_str(),
-        "query_timeout_ms": options.query_timeout.map(|timeout| timeout.as_millis() as u64),
         "created_at": output::time(collection.created_at_ns),
         "partitions": collection.partitions,
         "segments": collection.segments,
         "rows": collection.rows,
         "bytes": collection.bytes,
-    }))
+    });
+    if let Value::Object(fields) = &mut shown {
+        fields.extend(shown::json(&options));
+    }
+    Ok(shown)
+}
+
+fn selector(collection: &Collection) -> SelectorKind {
+    collection.options.as_ref().map_or(SelectorKind::Balanced, |options| options.selector().into())
 }

@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub(crate) mod collection;
+pub(crate) mod config;
 pub(crate) mod group;
 pub(crate) mod load;
 pub(crate) mod node;
@@ -9,6 +10,7 @@ pub(crate) mod segment;
 pub(crate) mod serve;
 pub(crate) mod sql;
 pub(crate) mod status;
+pub(crate) mod why;
 
 use std::process::ExitCode;
 
@@ -31,9 +33,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             node::check(&serve)?;
             Ok(serve.run(pointsman_node::cli::main))
         }
-        Command::Node(node::NodeCommand { command: Some(node::NodeAction::List(args)), .. }) => {
-            block_on(node::list(args, target))
-        }
+        Command::Node(node::NodeCommand { command: Some(action), .. }) => block_on(node::run(action, target)),
         Command::Dev(args) => block_on(dev::run(args, target)),
         Command::Sql(args) => block_on(sql::run(args, target)),
         Command::Collection(command) => block_on(collection::run(command, target)),
@@ -41,6 +41,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Load(args) => block_on(load::run(args, target)),
         Command::Release(args) => block_on(release::run(args, target)),
         Command::Status(args) => block_on(status::run(args, target)),
+        Command::Why(args) => block_on(why::run(args, target)),
+        Command::Config(command) => block_on(config::run(command, target)),
         Command::Group(command) => block_on(group::run(command, target)),
     }
 }

@@ -1,14 +1,17 @@
-//! `pointsman node`: lists nodes, and runs one.
+//! `pointsman node`: lists nodes, switches them off and on, and runs one.
+
+mod operate;
 
 use clap::{Args, Subcommand};
-use pointsman_proto::coordinator::v1::{ListNodesRequest, Node, NodeState};
+use pointsman_proto::coordinator::v1::{Node, NodeState};
 use serde_json::json;
 
+use self::operate::{NamesArgs, RemoveArgs};
 use super::serve::Serve;
 use crate::{
     Exit, Failure,
     args::Target,
-    client::{Coordinator, answer},
+    client::{Coordinator, Health},
     output::{self, Field},
 };
 
@@ -30,6 +33,15 @@ pub(crate) enum NodeAction {
     /// List nodes, their groups and what they hold
     #[command(after_help = "Example:\n  pointsman node list --json")]
     List(ListArgs),
+    /// Let queries go to nodes again that were disabled
+    #[command(after_help = operate::ENABLE_EXAMPLES)]
+    Enable(NamesArgs),
+    /// Take nodes out of everything that routes, at once; they keep their data and places
+    #[command(after_help = operate::DISABLE_EXAMPLES)]
+    Disable(NamesArgs),
+    /// Forget a node that is gone and has no segments to hold
+    #[command(after_help = "Example:\n  pointsman node remove n3")]
+    Remove(RemoveArgs),
 }
 
 /// Options of `node list`.
@@ -52,43 +64,61 @@ pub(crate) fn check(serve: &Serve) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Does what can be done with nodes.
+pub(crate) async fn run(action: NodeAction, target: &Target) -> anyhow::Result<Exit> {
+    match action {
+        NodeAction::List(args) => list(args, target).await,
+        NodeAction::Enable(args) => operate::switch(args, true, target).await,
+        NodeAction::Disable(args) => operate::switch(args, false, target).await,
+        NodeAction::Remove(args) => operate::remove(args, target).await,
+    }
+}
+
 /// Lists nodes by name.
-pub(crate) async fn list(args: ListArgs, target: &Target) -> anyhow::Result<Exit> {
+async fn list(args: ListArgs, target: &Target) -> anyhow::Result<Exit> {
     let coordinator = Coordinator::connect(target).await?;
-    let nodes = answer(coordinator.cluster().list_nodes(ListNodesRequest {}).await)?.nodes;
+    let nodes = coordinator.nodes().await?;
+    let health = Health::of_local_nodes(target).await;
+    let of = |node: &Node| health.get(&node.name);
     if args.json {
-        output::json(&nodes.iter().map(to_json).collect())?;
+        output::json(&nodes.iter().map(|node| to_json(node, of(node))).collect())?;
         return Ok(Exit::Ok);
     }
     if nodes.is_empty() {
         output::note("no node has joined yet");
         return Ok(Exit::Ok);
     }
-    let header = ["name", "group", "state", "address", "held", "wanted", "failed", "size", "silent"];
-    output::print(output::list(&header, nodes.iter().map(row)))?;
+    let header = [
+        "name", "group", "state", "enabled", "address", "held", "wanted", "failed", "size", "silent",
+        "broker",
+    ];
+    output::print(output::list(&header, nodes.iter().map(|node| row(node, of(node)))))?;
     Ok(Exit::Ok)
 }
 
-fn row(node: &Node) -> Vec<Field> {
+fn row(node: &Node, health: Option<&Health>) -> Vec<Field> {
     let group = if node.resource_group.is_empty() { "-" } else { &node.resource_group };
     let silent = std::time::Duration::from_millis(node.silent_ms);
+    let broker = health
+        .map_or(Field::text("-"), |health| Field::State(output::visible(&health.words()), health.routable));
     vec![
         Field::text(&node.name),
         Field::text(group),
         Field::State(state(node).to_owned(), node.state() == NodeState::Live),
+        Field::State(enabled(node).to_owned(), is_enabled(node)),
         Field::text(&node.address),
         Field::number(node.segments_held),
         Field::number(node.segments_wanted),
         Field::number(node.segments_failed),
         Field::text(output::size(node.bytes_held)),
         Field::text(humantime::format_duration(silent)),
+        broker,
     ]
 }
 
 fn state(node: &Node) -> &'static str {
     match node.state() {
         NodeState::Unspecified => "unknown",
-        NodeState::Live if !node.switched_on => "switched off",
         NodeState::Live => "live",
         NodeState::Stopping => "stopping",
         NodeState::Lost => "lost",
@@ -96,7 +126,20 @@ fn state(node: &Node) -> &'static str {
     }
 }
 
-fn to_json(node: &Node) -> serde_json::Value {
+/// Whether the cluster lets queries go to it.
+fn is_enabled(node: &Node) -> bool {
+    node.switched_on && !matches!(node.state(), NodeState::Stopping | NodeState::Gone)
+}
+
+fn enabled(node: &Node) -> &'static str {
+    match (is_enabled(node), node.switched_on) {
+        (true, _) => "yes",
+        (false, true) => "no",
+        (false, false) => "no, by operator",
+    }
+}
+
+fn to_json(node: &Node, health: Option<&Health>) -> serde_json::Value {
     let group = (!node.resource_group.is_empty()).then_some(&node.resource_group);
     json!({
         "name": node.name,
@@ -105,11 +148,37 @@ fn to_json(node: &Node) -> serde_json::Value {
         "address": node.address,
         "resource_group": group,
         "state": state(node),
+        "enabled": is_enabled(node),
         "switched_on": node.switched_on,
         "segments_held": node.segments_held,
         "segments_wanted": node.segments_wanted,
         "segments_failed": node.segments_failed,
         "bytes_held": node.bytes_held,
         "silent_ms": node.silent_ms,
+        "broker": health,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_told_whether_queries_may_go_to_a_node_and_who_decided_otherwise() {
+        let node =
+            |state: NodeState, switched_on| Node { state: state.into(), switched_on, ..Node::default() };
+        for (state, switched_on, told) in [
+            (NodeState::Live, true, "yes"),
+            (NodeState::Lost, true, "yes"),
+            (NodeState::Stopping, true, "no"),
+            (NodeState::Gone, true, "no"),
+            (NodeState::Live, false, "no, by operator"),
+            (NodeState::Gone, false, "no, by operator"),
+        ] {
+            let node = node(state, switched_on);
+            assert_eq!(enabled(&node), told, "{state:?}");
+            assert_eq!(to_json(&node, None)["enabled"], told == "yes");
+            assert_eq!(to_json(&node, None)["switched_on"], switched_on);
+        }
+    }
 }

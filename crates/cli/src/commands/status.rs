@@ -1,5 +1,7 @@
 //! `pointsman status`.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use pointsman_proto::coordinator::v1::{CollectionLoad, GroupLoad, LoadFailure};
 use serde_json::json;
@@ -7,7 +9,7 @@ use serde_json::json;
 use crate::{
     Exit, Failure,
     args::Target,
-    client::Coordinator,
+    client::{Coordinator, Health},
     loading,
     output::{self, Field},
 };
@@ -36,8 +38,9 @@ pub(crate) async fn run(args: StatusArgs, target: &Target) -> anyhow::Result<Exi
             return Err(Failure::NotReady(text).into());
         }
     }
+    let disabled = disabled(&coordinator).await?;
     if args.json {
-        output::json(&loads.iter().map(to_json).collect())?;
+        output::json(&loads.iter().map(|load| to_json(load, &disabled)).collect())?;
         return Ok(Exit::Ok);
     }
     if loads.is_empty() {
@@ -49,7 +52,22 @@ pub(crate) async fn run(args: StatusArgs, target: &Target) -> anyhow::Result<Exi
     for line in loads.iter().flat_map(failures) {
         output::line(line)?;
     }
+    for node in &disabled {
+        let text = format!("operator: node {node} is disabled; `pointsman node enable {node}` takes it back");
+        output::line(output::visible(&text))?;
+    }
+    for (name, health) in Health::of_local_nodes(target).await {
+        if !health.routable {
+            output::line(format_args!("broker: node {name} is {}", output::visible(&health.words())))?;
+        }
+    }
     Ok(Exit::Ok)
+}
+
+/// Nodes whose switch an operator has turned off.
+async fn disabled(coordinator: &Coordinator) -> anyhow::Result<BTreeSet<String>> {
+    let nodes = coordinator.nodes().await?;
+    Ok(nodes.into_iter().filter(|node| !node.switched_on).map(|node| node.name).collect())
 }
 
 fn rows(load: &CollectionLoad) -> impl Iterator<Item = Vec<Field>> {
@@ -77,7 +95,7 @@ fn failures(load: &CollectionLoad) -> impl Iterator<Item = String> {
     })
 }
 
-fn to_json(load: &CollectionLoad) -> serde_json::Value {
+fn to_json(load: &CollectionLoad, disabled: &BTreeSet<String>) -> serde_json::Value {
     json!({
         "collection": load.collection,
         "collection_id": load.collection_id,
@@ -87,11 +105,11 @@ fn to_json(load: &CollectionLoad) -> serde_json::Value {
         "serving": load.serving,
         "segments": load.segments,
         "rows": load.rows,
-        "groups": load.groups.iter().map(group_to_json).collect::<Vec<_>>(),
+        "groups": load.groups.iter().map(|group| group_to_json(group, disabled)).collect::<Vec<_>>(),
     })
 }
 
-fn group_to_json(group: &GroupLoad) -> serde_json::Value {
+fn group_to_json(group: &GroupLoad, disabled: &BTreeSet<String>) -> serde_json::Value {
     let failures = group.failures.iter().map(|failure| {
         let error = failure.error.clone().unwrap_or_default();
         json!({
@@ -111,6 +129,7 @@ fn group_to_json(group: &GroupLoad) -> serde_json::Value {
         "segments_held": group.segments_held,
         "segments_wanted": group.segments_wanted,
         "nodes": group.nodes,
+        "disabled_nodes": group.nodes.iter().filter(|node| disabled.contains(*node)).collect::<Vec<_>>(),
         "failures": failures.collect::<Vec<_>>(),
     })
 }
