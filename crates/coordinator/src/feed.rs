@@ -13,8 +13,9 @@ use pointsman_proto::broker::v1 as pb;
 use pointsman_query_coord::{Stores, collection_entry, group_entries, node_entries};
 
 use crate::{
+    awaited::Awaited,
     history::History,
-    resume::{Digests, difference},
+    resume::{Digests, Held, may_be_sent},
 };
 
 /// Bits of a version that count changes; those above are the epoch.
@@ -30,6 +31,8 @@ pub(crate) fn epoch_of(version: FeedVersion) -> u64 {
 pub(crate) struct Published {
     pub(crate) version: FeedVersion,
     snapshot: Arc<Snapshot>,
+    /// What is missing in the snapshot since it is not known yet.
+    awaited: Awaited,
     history: History,
     digests: Arc<Digests>,
     /// The snapshot as message, made for the first broker that needs it whole.
@@ -43,23 +46,50 @@ pub(crate) enum News {
     Delta(pb::Delta),
 }
 
+/// A broker that reads deltas.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    /// The version that it has; 0: none.
+    pub(crate) has: FeedVersion,
+    held: Held,
+    /// Nothing was sent yet: it has exactly what it holds.
+    came: bool,
+}
+
+impl Reader {
+    pub(crate) fn new(has: FeedVersion, holding: pb::Holding) -> Self {
+        Self { has, held: holding.into(), came: true }
+    }
+}
+
 impl Published {
-    /// What a broker that has version `has` is sent to have this one. With `holding` it may be asked to keep what it
-    /// holds even if nobody knows any more what changed since.
-    pub(crate) fn news(&self, has: FeedVersion, holding: Option<&pb::Holding>) -> Result<News, Error> {
-        if let Some(delta) = self.history.since(has)? {
-            return Ok(News::Delta(delta));
+    /// What a broker is sent to have this version; it counts as sent. `None`: nothing, until more is known.
+    pub(crate) fn news(&self, reader: &mut Reader) -> Result<Option<News>, Error> {
+        let news = match self.delta(reader)?.filter(may_be_sent) {
+            Some(delta) => {
+                reader.held.forget(&delta);
+                Some(News::Delta(delta))
+            }
+            None => self.whole().map(News::Whole),
+        };
+        if news.is_some() {
+            (reader.has, reader.came) = (self.version, false);
         }
-        let resumed = holding.filter(|_| has.0 > 0);
-        if let Some(delta) = resumed.and_then(|held| difference(&self.snapshot, &self.digests, has, held)) {
-            return Ok(News::Delta(delta));
-        }
-        Ok(News::Whole(self.whole()))
+        Ok(news)
     }
 
-    /// All of it.
-    pub(crate) fn whole(&self) -> pb::Snapshot {
-        self.whole.get_or_init(|| (&*self.snapshot).into()).clone()
+    fn delta(&self, reader: &Reader) -> Result<Option<pb::Delta>, Error> {
+        if let Some(mut delta) = self.history.since(reader.has)? {
+            reader.held.spare(&mut delta, &self.snapshot, &self.digests);
+            return Ok(Some(delta));
+        }
+        let resumes = reader.came && reader.has > FeedVersion(0);
+        Ok(resumes.then(|| reader.held.difference(&self.snapshot, &self.awaited, &self.digests, reader.has)))
+    }
+
+    /// All of it; `None` while some of it is not known yet.
+    pub(crate) fn whole(&self) -> Option<pb::Snapshot> {
+        self.awaited.is_over().then(|| self.whole.get_or_init(|| (&*self.snapshot).into()).clone())
     }
 }
 
@@ -89,41 +119,45 @@ impl Feed {
     ) -> Result<Option<Arc<Published>>, Error> {
         let version = FeedVersion(self.version.0 + 1);
         let last = self.last.as_ref().map(|last| &*last.snapshot);
+        let awaited = Awaited::of(stores);
         let snapshot = Snapshot {
             cluster: cluster.clone(),
             version,
             nodes: node_entries(stores),
             groups: group_entries(stores),
-            collections: collections(stores, last, version)?,
+            collections: collections(stores, &awaited, last, version)?,
             config: stores.config.clone(),
         };
         let (mut steps, mut digests) = (History::default(), Arc::default());
         if let Some(last) = &self.last {
-            let delta = Delta::between(&last.snapshot, &snapshot);
-            if delta == Delta::empty(cluster.clone(), last.version, version) {
+            let mut delta = Delta::between(&last.snapshot, &snapshot);
+            last.awaited.complete(&mut delta, &snapshot, &awaited);
+            let nothing = Delta::empty(cluster.clone(), last.version, version);
+            if delta == nothing && awaited == last.awaited {
                 return Ok(None);
             }
             (steps, digests) = (last.history.clone(), Arc::clone(&last.digests));
             steps.push(delta, history);
         }
         self.version = version;
-        let published =
-            Published { version, snapshot: snapshot.into(), history: steps, digests, whole: OnceLock::new() };
+        let (snapshot, whole) = (Arc::new(snapshot), OnceLock::new());
+        let published = Published { version, snapshot, awaited, history: steps, digests, whole };
         Ok(Some(Arc::clone(self.last.insert(Arc::new(published)))))
     }
 }
 
-/// Every collection by name. One that says the same as before is the same; one that changed shares the segments that
-/// did not.
+/// Every collection that is known, by name. One that says the same as before is the same; one that changed shares the
+/// segments that did not.
 fn collections(
     stores: &Stores,
+    awaited: &Awaited,
     last: Option<&Snapshot>,
     version: FeedVersion,
 ) -> Result<Vec<Arc<CollectionEntry>>, Error> {
     let known: BTreeMap<_, _> =
         last.iter().flat_map(|last| &last.collections).map(|entry| (entry.id, entry)).collect();
-    let entries =
-        stores.names.values().filter_map(|id| Some((known.get(id), collection_entry(stores, *id)?)));
+    let settled = stores.names.iter().filter(|(name, _)| !awaited.has_collection(name.as_str()));
+    let entries = settled.filter_map(|(_, id)| Some((known.get(id), collection_entry(stores, *id)?)));
     let entry = |(known, new): (Option<&&Arc<CollectionEntry>>, CollectionEntry)| {
         let Some(known) = known else { return Ok(Arc::new(CollectionEntry { version, ..new })) };
         let new = CollectionEntry { version: known.version, ..new };

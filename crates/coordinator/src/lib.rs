@@ -5,8 +5,9 @@
 //! metastore when the lease is taken and completed by what nodes report; a reconciler looks at all of it again and again
 //! and brings about the difference. Decisions are made in `pointsman-query-coord`; this crate is their surroundings.
 //!
-//! A coordinator that has just become active tells brokers nothing until every node that serves has reported or its
-//! lease is over, so that nobody loses copies from view that are only not reported yet.
+//! A coordinator that has just become active tells brokers operators' switches at once, and of a collection nothing
+//! until every node that serves it has reported or its lease is over, so that nobody loses copies from view that are
+//! only not reported yet. Brokers say what they hold, and get what differs.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -36,6 +37,7 @@
 //! # }
 //! ```
 
+mod awaited;
 mod backoff;
 mod brokers;
 mod catalog;

@@ -122,14 +122,9 @@ impl Tenure {
         let mut state = self.state();
         let State { stores, desired, .. } = &mut *state;
         desired.update(stores, self.now());
-        let watched = self.feed.borrow().is_some();
         let history = self.shared.settings.feed_history;
-        let newest = if watched || state.may_publish() {
-            let State { stores, feed, .. } = &mut *state;
-            feed.update(&self.shared.cluster, stores, history)
-        } else {
-            Ok(None)
-        };
+        let State { stores, feed, .. } = &mut *state;
+        let newest = feed.update(&self.shared.cluster, stores, history);
         state.send_desired();
         metrics::state(&state);
         drop(state);

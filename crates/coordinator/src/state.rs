@@ -6,8 +6,8 @@ use std::{
 };
 
 use pointsman_clock::MonoTime;
-use pointsman_ids::{CollectionId, Epoch, NodeName, SegmentId};
-use pointsman_query_coord::{LossGuard, SessionState, Stores, settled};
+use pointsman_ids::{Epoch, NodeName, SegmentId};
+use pointsman_query_coord::{LossGuard, SessionState, Stores};
 
 use crate::{desired::DesiredStates, feed::Feed, sessions::Session};
 
@@ -76,14 +76,6 @@ impl State {
             }
         }
         ended
-    }
-
-    /// Whether brokers may be told: every node that serves was heard, or the time for that is over. Until then they
-    /// keep what they have, so that nobody misses copies merely because nodes have not said yet that they hold them.
-    pub(crate) fn may_publish(&self) -> bool {
-        let serving = |collection: &CollectionId| self.stores.current.contains_key(collection);
-        let mut replicas = self.stores.replicas.values().filter(|replica| serving(&replica.collection));
-        !self.stores.awaiting || replicas.all(|replica| settled(&self.stores, replica))
     }
 
     /// Segments that no target holds and no node should.

@@ -12,7 +12,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use crate::{
-    feed::{News, Published, epoch_of},
+    feed::{News, Published, Reader, epoch_of},
     shared::Shared,
     tenure::Tenure,
 };
@@ -102,12 +102,13 @@ impl Drop for Registered {
 }
 
 async fn drive(tenure: Arc<Tenure>, request: pb::WatchRequest, answers: mpsc::Sender<Answer>) {
-    let (has, holding) = (FeedVersion(request.version), request.holding);
-    let registered = Registered::new(Arc::clone(&tenure), request.broker, holding.is_some());
+    let has = FeedVersion(request.version);
+    let reader = request.holding.map(|holding| Reader::new(has, holding));
+    let registered = Registered::new(Arc::clone(&tenure), request.broker, reader.is_some());
     let feed = tenure.feed.subscribe();
     let over = |text: &str| Err(Error::new(ErrorCode::ServiceNotReady, text));
     let ended = tokio::select! {
-        ended = send(&registered, feed, has, holding, &answers) => ended,
+        ended = send(&registered, feed, has, reader, &answers) => ended,
         () = answers.closed() => Ok(()),
         () = registered.lease_over() => over("the broker was not heard for coordinator.broker_lease_ttl"),
         () = tenure.over.cancelled() => over("this coordinator is not active any more"),
@@ -123,7 +124,7 @@ async fn send(
     registered: &Registered,
     mut feed: watch::Receiver<Option<Arc<Published>>>,
     mut has: FeedVersion,
-    mut holding: Option<pb::Holding>,
+    mut reader: Option<Reader>,
     answers: &mpsc::Sender<Answer>,
 ) -> Result<(), Error> {
     let watch = if registered.acknowledges { registered.number } else { 0 };
@@ -139,11 +140,14 @@ async fn send(
         let mut response = pb::WatchResponse { epoch, watch, ..Default::default() };
         if let Some(published) = newest {
             let version = published.version;
-            match news(published, has, holding.take(), registered.acknowledges).await? {
-                News::Whole(snapshot) => response.snapshot = Some(snapshot),
-                News::Delta(delta) => response.delta = Some(delta),
+            let (news, after) = news(published, reader).await?;
+            reader = after;
+            has = if news.is_some() { version } else { has };
+            match news {
+                Some(News::Whole(snapshot)) => response.snapshot = Some(snapshot),
+                Some(News::Delta(delta)) => response.delta = Some(delta),
+                None => {}
             }
-            has = version;
             registered.tenure.brokers.sent(registered.number, has);
         }
         room.send(Ok(response));
@@ -153,13 +157,14 @@ async fn send(
 /// A large answer takes a while to make, which is not the business of the threads that serve.
 async fn news(
     published: Arc<Published>,
-    has: FeedVersion,
-    holding: Option<pb::Holding>,
-    reads_deltas: bool,
-) -> Result<News, Error> {
-    let made = tokio::task::spawn_blocking(move || match reads_deltas {
-        true => published.news(has, holding.as_ref()),
-        false => Ok(News::Whole(published.whole())),
+    mut reader: Option<Reader>,
+) -> Result<(Option<News>, Option<Reader>), Error> {
+    let made = tokio::task::spawn_blocking(move || {
+        let news = match &mut reader {
+            Some(reader) => published.news(reader)?,
+            None => published.whole().map(News::Whole),
+        };
+        Ok((news, reader))
     });
     made.await.map_err(|error| Error::new(ErrorCode::ServiceInternal, error.to_string()))?
 }

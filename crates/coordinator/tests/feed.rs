@@ -227,10 +227,19 @@ async fn a_new_coordinator_sends_what_differs_from_what_brokers_kept() {
     let _node = Hello { held, ..Hello::new("n1", "") }.connect(&coordinator).await.unwrap();
     let resume = || async { Broker::resume(&coordinator, "b1", kept.clone()).await.ok() };
     let mut broker = until("a watch", resume).await;
-    let Came::Delta(delta) = broker.news().await else { panic!("not a delta") };
-    assert_eq!((delta.before, delta.dropped.len()), (kept.version, 1), "{delta:?}");
-    let t = delta.collections.iter().find(|told| told.name().as_str() == "t").unwrap();
-    assert!(matches!(t, CollectionDelta::Changed(change) if change.segments.is_empty()), "{t:?}");
+    let dropped = broker.until(|s| !has("gone")(s)).await;
+    let Came::Delta(first) = &dropped[0] else { panic!("{dropped:?}") };
+    assert_eq!(first.before, kept.version);
+    let settled = |s: &Snapshot| s.collection("t").unwrap().version > kept.version;
+    let came = dropped.into_iter().chain(broker.until(settled).await);
+    for came in came {
+        let Came::Delta(delta) = came else { panic!("a snapshot") };
+        let t = delta.collections.iter().find(|told| told.name().as_str() == "t");
+        assert!(matches!(t, None | Some(CollectionDelta::Changed(_))), "{t:?}");
+        if let Some(CollectionDelta::Changed(change)) = t {
+            assert!(change.segments.is_empty() && change.copies.is_empty(), "{change:?}");
+        }
+    }
     let mut whole = coordinator.watch("b2", 0).await.unwrap();
     assert_eq!(whole.until(|s| s.version >= broker.snapshot.version).await, broker.snapshot);
     coordinator.stop().await.unwrap();
@@ -310,5 +319,58 @@ async fn a_broker_that_says_nothing_is_not_waited_for_any_longer_than_its_lease(
     assert!(ended.message().contains("coordinator.broker_lease_ttl"), "{ended}");
     assert!(coordinator.describe().await.unwrap().feed_applied, "nobody else is live");
     assert!(broker.acknowledge(FeedVersion(0)).await.unwrap_err().is_retriable());
+    coordinator.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn switches_count_at_once_and_what_is_not_known_yet_stays_as_brokers_have_it() {
+    let cluster = Cluster::new();
+    let mut settings = cluster.settings("c1");
+    settings.resource_groups.insert("spare".into(), 0);
+    let (coordinator, n1) = loaded(&cluster, settings).await;
+    let n2 = Hello::new("n2", "west").connect(&coordinator).await.unwrap();
+    coordinator.create("u").await.unwrap();
+    coordinator.push("u", vec![cluster.segment("u", "a", 1)]).await.unwrap();
+    coordinator.load("u", &["west"]).await.unwrap();
+    coordinator.loaded("u").await;
+    let _n3 = Hello::new("n3", "spare").connect(&coordinator).await.unwrap();
+    let mut broker = Broker::new(&coordinator, "b1").await;
+    broker.until(|s| serves(s) && servers(s, "u", "a").contains("n2") && s.nodes.len() == 3).await;
+    let kept = broker.snapshot.clone();
+    let (held1, held2) = (n1.wanted(), n2.wanted());
+    coordinator.stop().await.unwrap();
+
+    // Long enough for everything below.
+    let settings = CoordinatorSettings { node_lease_ttl: Duration::from_secs(3), ..cluster.settings("c1") };
+    let coordinator = cluster.start_with(settings).await;
+    coordinator.is_active().await;
+    let off = coordinator::SetNodeEnabledRequest { nodes: vec!["n3".into()], enabled: false };
+    coordinator.cluster().set_node_enabled(off).await.unwrap();
+    let resume = || async { Broker::resume(&coordinator, "b1", kept.clone()).await.ok() };
+    let mut broker = until("a watch", resume).await;
+    // Nobody was heard yet.
+    broker.until(|s| s.nodes.iter().any(|node| node.name.as_str() == "n3" && !node.enabled)).await;
+    assert_eq!(broker.snapshot.collections, kept.collections);
+    assert_eq!(broker.snapshot.nodes[..2], kept.nodes[..2]);
+    // One of two collections can be told, and it has not changed.
+    let _n1 = Hello { held: held1, ..Hello::new("n1", "") }.connect(&coordinator).await.unwrap();
+    let told = |name| {
+        let before = kept.collection(name).unwrap().version;
+        move |s: &Snapshot| s.collection(name).unwrap().version > before
+    };
+    broker.until(told("t")).await;
+    assert!(serves(&broker.snapshot) && !told("u")(&broker.snapshot));
+    let fresh = tokio::time::timeout(Duration::from_millis(200), async {
+        coordinator.watch("b2", 0).await.unwrap().next().await
+    });
+    assert!(fresh.await.is_err(), "a broker that has nothing is not told a part");
+    let _n2 = Hello { held: held2, ..Hello::new("n2", "") }.connect(&coordinator).await.unwrap();
+    broker.until(told("u")).await;
+    assert!(servers(&broker.snapshot, "u", "a").contains("n2"));
+    // Who does not come has gone.
+    assert_eq!(broker.snapshot.nodes.len(), 3);
+    broker.until(|s| s.nodes.len() == 2).await;
+    let mut whole = coordinator.watch("b2", 0).await.unwrap();
+    assert_eq!(whole.until(|s| s.version >= broker.snapshot.version).await, broker.snapshot);
     coordinator.stop().await.unwrap();
 }

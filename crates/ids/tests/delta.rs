@@ -228,3 +228,25 @@ fn an_old_delta_changes_nothing() {
     let ancient = Delta { config, ..Delta::empty(before.cluster.clone(), FeedVersion(0), FeedVersion(1)) };
     assert_eq!(after.apply(&ancient).unwrap(), after);
 }
+
+#[test]
+fn a_switch_is_told_of_a_node_of_which_nothing_else_is_known() {
+    let (before, _) = two_versions();
+    let step = |from| Delta::empty(before.cluster.clone(), FeedVersion(from), FeedVersion(from + 1));
+    let off = |from| Delta { switched_off: vec!["n1".parse().unwrap(), "n7".parse().unwrap()], ..step(from) };
+    let known = |from| Delta { nodes: vec![node(1, 1)], ..step(from) };
+    let gone = |from| Delta { nodes_removed: vec!["n1".parse().unwrap()], ..step(from) };
+    let state =
+        |snapshot: &Snapshot| snapshot.nodes.iter().map(|n| (n.switched_on, n.enabled)).collect::<Vec<_>>();
+    for (first, second, wanted) in [
+        (step(1), off(2), vec![(false, false)]),
+        (off(1), known(2), vec![(true, true)]),
+        (known(1), off(2), vec![(false, false)]),
+        (off(1), gone(2), vec![]),
+        (gone(1), off(2), vec![]),
+    ] {
+        let steps = before.apply(&first).unwrap().apply(&second).unwrap();
+        assert_eq!(state(&steps), wanted, "{first:?} {second:?}");
+        assert_eq!(before.apply(&first.then(&second).unwrap()).unwrap(), steps);
+    }
+}

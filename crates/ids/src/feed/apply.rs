@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use imbl::Vector;
 
-use super::{CollectionChange, CollectionDelta, CollectionEntry, Delta, SegmentEntry, Snapshot};
+use super::{CollectionChange, CollectionDelta, CollectionEntry, Delta, NodeEntry, SegmentEntry, Snapshot};
 use crate::{CollectionName, Error, ErrorCode, SegmentName};
 
 /// Single edits of a list cost more than a pass over it when they are more than one in so many.
@@ -36,11 +36,21 @@ impl Snapshot {
         Ok(Self {
             cluster: self.cluster.clone(),
             version: delta.after,
-            nodes: edited(&self.nodes, |node| &node.name, &delta.nodes, &delta.nodes_removed),
+            nodes: self.edited_nodes(delta),
             groups: delta.groups.clone().unwrap_or_else(|| self.groups.clone()),
             collections: self.edited_collections(delta)?,
             config: delta.config.clone().unwrap_or_else(|| self.config.clone()),
         })
+    }
+
+    fn edited_nodes(&self, delta: &Delta) -> Vec<NodeEntry> {
+        let mut nodes = edited(&self.nodes, |node| &node.name, &delta.nodes, &delta.nodes_removed);
+        for name in &delta.switched_off {
+            if let Ok(at) = nodes.binary_search_by(|node| node.name.cmp(name)) {
+                nodes[at].switch_off();
+            }
+        }
+        nodes
     }
 
     fn edited_collections(&self, delta: &Delta) -> Result<Vec<Arc<CollectionEntry>>, Error> {
@@ -58,6 +68,13 @@ impl Snapshot {
         let entries = delta.collections.iter().map(entry).collect::<Result<Vec<_>, _>>()?;
         let name: fn(&Arc<CollectionEntry>) -> &CollectionName = |entry| &entry.name;
         Ok(edited(&self.collections, name, &entries, &delta.dropped))
+    }
+}
+
+impl NodeEntry {
+    /// The operator takes it out of everything that routes.
+    pub(super) fn switch_off(&mut self) {
+        (self.switched_on, self.enabled) = (false, false);
     }
 }
 

@@ -6,10 +6,10 @@ use std::{
 };
 
 use super::{
-    CollectionChange, CollectionDelta, CopiesChange, CopyEntry, Delta, LeaderEntry, LeadersChange,
+    CollectionChange, CollectionDelta, CopiesChange, CopyEntry, Delta, LeaderEntry, LeadersChange, NodeEntry,
     SegmentEntry,
 };
-use crate::{Error, ErrorCode, SegmentName};
+use crate::{Error, ErrorCode, NodeName, SegmentName};
 
 impl Delta {
     /// One delta that does what this one and then `later` do.
@@ -24,9 +24,12 @@ impl Delta {
             );
             return Err(Error::new(ErrorCode::ParameterInvalid, text));
         }
-        let node = |node: &super::NodeEntry| node.name.clone();
-        let (nodes, nodes_removed) =
-            both((&self.nodes, &self.nodes_removed), (&later.nodes, &later.nodes_removed), node);
+        let node = |node: &NodeEntry| node.name.clone();
+        let (nodes, nodes_removed) = both(
+            (&self.nodes_switched(later), &self.nodes_removed),
+            (&later.nodes, &later.nodes_removed),
+            node,
+        );
         let (collections, dropped) = self.both_collections(later)?;
         Ok(Self {
             cluster: later.cluster.clone(),
@@ -34,11 +37,30 @@ impl Delta {
             after: later.after,
             nodes,
             nodes_removed,
+            switched_off: self.both_switched_off(later),
             groups: later.groups.as_ref().or(self.groups.as_ref()).cloned(),
             config: later.config.as_ref().or(self.config.as_ref()).cloned(),
             collections,
             dropped,
         })
+    }
+
+    /// The nodes of this delta, with those off that `later` switches off.
+    fn nodes_switched(&self, later: &Self) -> Vec<NodeEntry> {
+        let mut nodes = self.nodes.clone();
+        for node in nodes.iter_mut().filter(|node| later.switched_off.contains(&node.name)) {
+            node.switch_off();
+        }
+        nodes
+    }
+
+    /// What is known of a node later takes the place of the word on its switch.
+    fn both_switched_off(&self, later: &Self) -> Vec<NodeName> {
+        let known: BTreeSet<&NodeName> =
+            later.nodes.iter().map(|node| &node.name).chain(&later.nodes_removed).collect();
+        let earlier = self.switched_off.iter().filter(|name| !known.contains(name));
+        let all: BTreeSet<&NodeName> = earlier.chain(&later.switched_off).collect();
+        all.into_iter().cloned().collect()
     }
 
     fn both_collections(

@@ -21,6 +21,9 @@ pub struct Delta {
     pub nodes: Vec<NodeEntry>,
     /// Members that have gone. One that was not there is no error.
     pub nodes_removed: Vec<NodeName>,
+    /// Members that the operator has switched off and of which nothing else is known for now, by name. One that was
+    /// not there is no error.
+    pub switched_off: Vec<NodeName>,
     /// Every resource group, by number; `None`: as before.
     pub groups: Option<Vec<GroupEntry>>,
     /// The whole dynamic configuration; `None`: as before.
@@ -86,6 +89,7 @@ impl Delta {
             after,
             nodes: vec![],
             nodes_removed: vec![],
+            switched_off: vec![],
             groups: None,
             config: None,
             collections: vec![],

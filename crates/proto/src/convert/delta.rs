@@ -39,6 +39,7 @@ impl From<&Delta> for pb::Delta {
             whole,
             changed,
             dropped: delta.dropped.iter().map(ToString::to_string).collect(),
+            switched_off: delta.switched_off.iter().map(ToString::to_string).collect(),
         }
     }
 }
@@ -77,6 +78,7 @@ impl TryFrom<pb::Delta> for Delta {
             config: delta.config.map(|config| config.entries.into_iter().collect()),
             collections,
             dropped: names(delta.dropped)?,
+            switched_off: names(delta.switched_off)?,
         })
     }
 }
