@@ -39,6 +39,8 @@ pub struct ClusterOptions {
     pub program: Option<PathBuf>,
     /// Whether `pointsman dev` says what it does where our output goes. Otherwise it goes to a log.
     pub show: bool,
+    /// Name of the cluster. None: that of the settings, `local`.
+    pub name: Option<String>,
     /// Variables that overlay the settings of every component, such as `POINTSMAN_BROKER__FAIL_OPEN__ENABLED`.
     pub variables: Vec<(String, String)>,
 }
@@ -54,6 +56,7 @@ impl Default for ClusterOptions {
             data_dir: None,
             program: None,
             show: false,
+            name: None,
             variables: Vec::new(),
         }
     }
@@ -66,6 +69,10 @@ pub struct Cluster {
     restarted: BTreeMap<String, Process>,
     dev: Process,
     ready: Ready,
+    name: String,
+    /// Variables of all components, and those that single ones were started again with.
+    variables: Vec<(String, String)>,
+    own_variables: BTreeMap<String, Vec<(String, String)>>,
     program: PathBuf,
     data_dir: PathBuf,
     _folder: Option<TempDir>,
@@ -93,7 +100,9 @@ impl Cluster {
         if ready_file.exists() {
             fs::remove_file(&ready_file)?; // Of an earlier run that was killed.
         }
+        let variables = variables(&options);
         let mut command = dev_command(&program, &options, &data_dir)?;
+        command.envs(variables.iter().cloned());
         let output = (!options.show).then_some(log.as_path());
         let mut dev =
             Process::start("pointsman dev", &mut command, output, folder.as_ref().map(TempDir::path))?;
@@ -105,12 +114,25 @@ impl Cluster {
             })
         });
         match ready {
-            Ok(Ok(ready)) => {
-                Ok(Self { restarted: BTreeMap::new(), dev, ready, program, data_dir, _folder: folder })
-            }
+            Ok(Ok(ready)) => Ok(Self {
+                restarted: BTreeMap::new(),
+                dev,
+                ready,
+                name: options.name.unwrap_or_else(|| "local".into()),
+                variables,
+                own_variables: BTreeMap::new(),
+                program,
+                data_dir,
+                _folder: folder,
+            }),
             Ok(Err(status)) => bail!("pointsman dev ended with {status}:\n{}", log_end(&log)),
             Err(error) => Err(error.context(log_end(&log))),
         }
+    }
+
+    /// Name of the cluster.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// A client of the broker.
@@ -172,7 +194,7 @@ impl Cluster {
         self.restart_node_with(name, &[])
     }
 
-    /// The same with variables that overlay its settings.
+    /// The same with variables that overlay its settings, now and whenever it is started again without others.
     ///
     /// # Errors
     /// As [`Cluster::restart_node`].
@@ -231,7 +253,7 @@ impl Cluster {
         self.restart_broker_with(&[])
     }
 
-    /// The same with variables that overlay its settings.
+    /// The same with variables that overlay its settings, now and whenever it is started again without others.
     ///
     /// # Errors
     /// As [`Cluster::restart_broker`].
@@ -266,6 +288,29 @@ impl Cluster {
         })
     }
 
+    /// Waits until the broker can ask `copies` nodes for every segment of a collection.
+    ///
+    /// # Errors
+    /// It cannot within the limit; the text holds what it sees.
+    pub fn wait_routable(&self, collection: &str, copies: usize, limit: Duration) -> anyhow::Result<()> {
+        let sql = self.sql();
+        eventually(&format!("{copies} routable copies of every segment of {collection}"), limit, || {
+            let (_, text) = sql.get(&format!("/debug/routing/{collection}"))?;
+            let routing: serde_json::Value = serde_json::from_str(&text)?;
+            let segments = routing["segments"].as_array().context("segments in the broker's view")?;
+            let routable = |segment: &serde_json::Value| {
+                let candidates = segment["candidates"].as_array().map(Vec::as_slice).unwrap_or_default();
+                candidates
+                    .iter()
+                    .filter(|copy| copy["observed"] == "online" && copy["routable"] == true)
+                    .count()
+            };
+            let whole = !segments.is_empty() && segments.iter().all(|segment| routable(segment) >= copies);
+            ensure!(whole, "{text}");
+            Ok(())
+        })
+    }
+
     fn kill(&mut self, name: &str, pid: u32) -> anyhow::Result<()> {
         if let Some(mut process) = self.restarted.remove(name) {
             return process.kill();
@@ -280,8 +325,13 @@ impl Cluster {
     fn restart(&mut self, program: &str, name: &str, variables: &[(&str, &str)]) -> anyhow::Result<u32> {
         let settings = self.data_dir.join("config").join(format!("{name}.toml"));
         ensure!(settings.is_file(), "{} is not there", settings.display());
+        let own = self.own_variables.entry(name.to_owned()).or_default();
+        if !variables.is_empty() {
+            *own = variables.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        }
         let mut command = Command::new(&self.program);
-        command.arg(program).arg("--config").arg(&settings).envs(variables.iter().copied());
+        command.arg(program).arg("--config").arg(&settings);
+        command.envs(self.variables.iter().chain(own.iter()).cloned());
         let log = self.data_dir.join("logs").join(format!("{name}.log"));
         let process = Process::start(name, &mut command, Some(&log), None)?;
         let pid = process.pid();
@@ -307,9 +357,16 @@ impl Drop for Cluster {
     }
 }
 
+/// Variables of all components.
+fn variables(options: &ClusterOptions) -> Vec<(String, String)> {
+    let name = options.name.iter().flat_map(|name| {
+        ["COORDINATOR", "BROKER"].map(|program| (format!("POINTSMAN_{program}__CLUSTER"), name.clone()))
+    });
+    name.chain(options.variables.iter().cloned()).collect()
+}
+
 fn dev_command(program: &Path, options: &ClusterOptions, data_dir: &Path) -> anyhow::Result<Command> {
     let mut command = Command::new(program);
-    command.envs(options.variables.iter().map(|(name, value)| (name, value)));
     command.arg("dev").arg("--data-dir").arg(data_dir);
     command.args(["--nodes", &options.nodes.to_string()]);
     command.args(["--resource-groups", &options.resource_groups.join(",")]);

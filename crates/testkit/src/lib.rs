@@ -26,6 +26,9 @@ mod programs;
 mod query_loop;
 mod ready;
 mod relay;
+mod relays;
+mod requests;
+mod view;
 
 pub use client::{Answer, DataSchema, Exception, ResultTable, Sql, comparable};
 pub use cluster::{Cluster, ClusterOptions};
@@ -38,3 +41,4 @@ pub use programs::{program, target_dir};
 pub use query_loop::{LoopReport, QueryLoop};
 pub use ready::{Endpoint, NodeEndpoint, Ready};
 pub use relay::{Network, Relay};
+pub use view::NodeView;

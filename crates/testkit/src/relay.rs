@@ -13,6 +13,8 @@ use std::{
 use anyhow::Context;
 use parking_lot::{Condvar, Mutex};
 
+use crate::requests::RequestCounter;
+
 /// What the network between the two does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
@@ -40,6 +42,7 @@ struct Shared {
     network: Mutex<Network>,
     changed: Condvar,
     opened: AtomicUsize,
+    requests: AtomicUsize,
     streams: Mutex<Vec<TcpStream>>,
 }
 
@@ -56,6 +59,7 @@ impl Relay {
             network: Mutex::new(Network::Up),
             changed: Condvar::new(),
             opened: AtomicUsize::new(0),
+            requests: AtomicUsize::new(0),
             streams: Mutex::new(Vec::new()),
         });
         let accepting = Arc::clone(&shared);
@@ -68,9 +72,19 @@ impl Relay {
         self.address
     }
 
-    /// Connections that clients have opened so far.
+    /// The same as URL.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Connections that clients have opened so far; one that is refused does not count.
     pub fn opened(&self) -> usize {
         self.shared.opened.load(Ordering::SeqCst)
+    }
+
+    /// Requests over HTTP/2 that have passed to the server so far, gRPC calls among them. Pings are none.
+    pub fn requests(&self) -> usize {
+        self.shared.requests.load(Ordering::SeqCst)
     }
 
     /// Changes what the network does, for open connections as well.
@@ -130,17 +144,23 @@ fn relay(client: TcpStream, shared: &Arc<Shared>) {
     let (Ok(client_back), Ok(server_back)) = clones else { return };
     shared.streams.lock().extend([client.try_clone(), server.try_clone()].into_iter().flatten());
     let back = Arc::clone(shared);
-    thread::spawn(move || pass(server_back, client_back, &back));
-    pass(client, server, shared);
+    thread::spawn(move || pass(server_back, client_back, &back, |_| {}));
+    let mut counter = RequestCounter::new();
+    pass(client, server, shared, |bytes| {
+        shared.requests.fetch_add(counter.count(bytes), Ordering::SeqCst);
+    });
 }
 
-/// One way, until either side ends it.
-fn pass(mut from: TcpStream, mut to: TcpStream, shared: &Shared) {
+/// One way, until either side ends it. `seen` gets what passes.
+fn pass(mut from: TcpStream, mut to: TcpStream, shared: &Shared, mut seen: impl FnMut(&[u8])) {
     let mut buffer = vec![0; 64 * 1024];
-    loop {
-        match from.read(&mut buffer) {
-            Ok(count) if count > 0 && shared.passes() && to.write_all(&buffer[..count]).is_ok() => {}
-            _ => break,
+    while let Ok(count) = from.read(&mut buffer)
+        && count > 0
+        && shared.passes()
+    {
+        seen(&buffer[..count]);
+        if to.write_all(&buffer[..count]).is_err() {
+            break;
         }
     }
     close(&from);
