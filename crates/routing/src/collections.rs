@@ -59,9 +59,11 @@ impl Collection {
         counters: Arc<CollectionCounters>,
         site: &mut Site<'_>,
     ) -> Result<Self, Error> {
+        let settings = settings(&entry, site);
+        // What makes no sense is refused before a million segments are read for it.
+        States::build(&settings, site.nodes, [], site.now)?;
         let mut inputs = Inputs::new(site.names, &entry, site.wall);
         entry.segments.iter().for_each(|segment| inputs.add(segment));
-        let settings = settings(&entry, site);
         let states = States::build(&settings, site.nodes, inputs.iter(), site.now)?;
         let mut samplers = BTreeMap::new();
         for (name, first_n) in crate::samplers::read(&entry.name, &entry.routing.samplers) {

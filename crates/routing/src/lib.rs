@@ -58,6 +58,7 @@ mod split;
 mod status;
 mod store;
 mod switches;
+mod together;
 mod touched;
 mod view;
 mod watch;

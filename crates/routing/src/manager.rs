@@ -40,8 +40,8 @@ pub(crate) struct Manager {
     pub(crate) view: Arc<ClusterView>,
     /// Ids that copies name and nobody has introduced yet.
     unresolved: BTreeSet<NodeId>,
-    /// Collections whose newest version could not be applied; each change tries them again.
-    pending: BTreeSet<CollectionName>,
+    /// Collections whose newest version could not be applied, and why; each change tries them again.
+    pending: BTreeMap<CollectionName, Error>,
     /// How many ids there may be before some are forgotten.
     look_at: usize,
 }
@@ -60,7 +60,7 @@ impl Manager {
         Self {
             view: Arc::new(ClusterView::empty(cluster)),
             unresolved: BTreeSet::new(),
-            pending: BTreeSet::new(),
+            pending: BTreeMap::new(),
             look_at: FEW_IDS,
         }
     }
@@ -122,7 +122,7 @@ impl Manager {
             unresolved: &mut unresolved,
         };
         let met = met(&mut self.unresolved, &view.names);
-        let retried = self.pending.iter().chain(view.collections.keys().filter(|_| !met.is_empty()));
+        let retried = self.pending.keys().chain(view.collections.keys().filter(|_| !met.is_empty()));
         let names: BTreeSet<_> = changes.keys().copied().chain(retried).cloned().collect();
         for name in names {
             let Some(entry) = view.snapshot.collection(name.as_str()) else { continue };
@@ -132,19 +132,22 @@ impl Manager {
                 _ => None,
             };
             let taken = take(known, entry, change, &met, &mut site);
-            self.pending.remove(&name);
+            let failed_before = self.pending.remove(&name);
             match taken {
                 Ok(None) => continue,
                 Ok(Some(collection)) => {
                     view.collections.insert(name.clone(), Routed::Built(Arc::new(collection)));
                 }
                 Err(error) => {
-                    tracing::error!(cluster = %view.name, collection = %name, %error, "the collection cannot be routed as the feed says");
+                    if failed_before.as_ref() != Some(&error) {
+                        let cluster = &view.name;
+                        tracing::error!(%cluster, collection = %name, %error, "not routed as the feed says");
+                    }
                     if !matches!(known, Some(Routed::Built(_))) {
                         view.collections
                             .insert(name.clone(), Routed::Refused(Arc::clone(entry), error.clone()));
                     }
-                    self.pending.insert(name.clone());
+                    self.pending.insert(name.clone(), error.clone());
                     changed.failed.insert(name.clone(), error);
                 }
             }

@@ -72,16 +72,21 @@ impl RoutingView {
         let part = Part::new(self, located.cluster, located.routed, request, requested)?;
         let selection = part.with(|request| select(part.states, &part.cluster.nodes, request))?;
         part.collection.counters.count(&selection, !request.preferred_pools.is_empty());
-        if selection.fail_open_gate == FailOpenGate::Passed {
-            tracing::warn!(
-                cluster = %located.cluster.name,
-                collection = request.collection,
-                request = request.request_id,
-                segments = selection.fail_open.len(),
-                "nothing healthy holds these segments: excluded nodes are tried"
-            );
-        }
+        tell_fail_open(located, request, &selection);
         Ok((part, selection))
+    }
+}
+
+/// One event per decision on fail-open.
+fn tell_fail_open(located: &Located<'_>, request: &RouteRequest<'_>, selection: &Selection) {
+    let (cluster, collection, request) = (&located.cluster.name, request.collection, request.request_id);
+    let gate = selection.fail_open_gate;
+    if gate == FailOpenGate::Passed {
+        let segments = selection.fail_open.len();
+        tracing::warn!(%cluster, collection, request, segments, "fail-open: excluded nodes are tried");
+    } else if selection.fail_open_eligible {
+        let segments = selection.unavailable.len();
+        tracing::info!(%cluster, collection, request, segments, ?gate, "no fail-open: segments are unavailable");
     }
 }
 

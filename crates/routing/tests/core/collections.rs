@@ -204,3 +204,26 @@ fn what_emptied_an_assignment_group_is_named() {
     );
     assert_eq!(world.told(&table), ["c:n1"]);
 }
+
+#[test]
+fn segments_of_an_assignment_group_or_of_a_placement_partition_move_together() {
+    let mut world = home("n1 n2 n3");
+    let segments = [seg("a", "n1 n2", "n1 n2"), seg("b", "n3", "n3"), seg("c", "n1 n2", "n1 n2")];
+    let groups = |world: &World| {
+        let table = world.route("t", 0).unwrap();
+        let node = |at: u32| {
+            let part = table.parts.iter().find(|part| part.segments.contains(&at));
+            part.map(|part| &part.node.key)
+        };
+        world.core.view().groups("t", None, [0, 1, 2, 9].map(|at| (at, node(at))))
+    };
+    world.put("home", shape("t", &segments)).unwrap();
+    assert_eq!(groups(&world), [None; 4]);
+    world.put("home", shape("t", &segments).selector(SelectorKind::StrictReplicaGroup)).unwrap();
+    assert_eq!(groups(&world), [Some(0), Some(1), Some(0), None]);
+    let mut stages = shape("t", &segments).selector(SelectorKind::MultiStageReplicaGroup);
+    let group = |nodes: &str| nodes.split(' ').map(|node| node.parse().unwrap()).collect::<Vec<_>>();
+    stages.routing.replica_groups = [(4, vec![group("n1 n3")])].into();
+    world.put("home", stages).unwrap();
+    assert_eq!(groups(&world), [Some(0), Some(0), Some(0), None]);
+}
