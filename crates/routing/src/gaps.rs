@@ -8,6 +8,7 @@ use pointsman_instance_selector::{NodeSet, States};
 use crate::{
     Unavailable,
     cluster::{ClusterView, Routed},
+    inputs::exists,
     route::Located,
     spanning::Span,
     split::Requested,
@@ -43,8 +44,7 @@ impl<'a> Gaps<'a> {
         })
     }
 
-    /// Reports for all that was asked of a part that cannot be chosen. What does not exist, or is new without anybody
-    /// to ask, is no gap.
+    /// Reports for all that was asked of a part that cannot be chosen. What does not exist, or is new, is no gap.
     pub(crate) fn report_all(
         &mut self,
         requested: &Requested,
@@ -62,16 +62,17 @@ impl<'a> Gaps<'a> {
 
     /// Why a segment of a part that cannot be chosen has nobody; `None`: it is no gap.
     fn cause(&self, at: u32, without: &NodeSet) -> Option<UnavailableCause> {
-        let Some(states) = self.states else { return Some(UnavailableCause::NotLoaded) };
-        let segment = states.segment(at)?;
+        let Some(states) = self.states else {
+            let segment = self.routed.entry().segments.get(at as usize)?;
+            return exists(segment).then_some(UnavailableCause::NotLoaded);
+        };
+        let segment = states.segment(at).filter(|segment| !segment.is_new())?;
         let nodes: Vec<_> = segment.candidates().map(|candidate| candidate.node()).collect();
         let any = |is: &dyn Fn(_) -> bool| nodes.iter().any(|node| is(*node));
         let all = &self.cluster.nodes;
         if any(&|node| all.is_routable(node) && !without.contains(node)) {
             // There is somebody, but not for all that has to go together.
             Some(UnavailableCause::GroupIncomplete)
-        } else if segment.is_new() {
-            None
         } else if segment.expected() == 0 {
             Some(UnavailableCause::NoReplicaAssigned)
         } else if nodes.is_empty() {

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use pointsman_ids::{ErrorCode, GroupName, GroupNumber, feed::GroupEntry};
+use pointsman_ids::{ErrorCode, GroupName, GroupNumber, catalog::SelectorKind, feed::GroupEntry};
 use pointsman_routing::{RouteRequest, Wanted};
 
-use crate::world::{Shape, World, gaps, key, names, seg, settings, shape, wanting};
+use crate::world::{Shape, World, gaps, key, names, seg, settings, shape, wanting, young};
 
 /// A collection that spans the clusters, with one segment in each, on a node `n1` of each.
 fn spanning(clusters: &[&'static str]) -> World {
@@ -137,4 +137,44 @@ fn only_configured_clusters_are_taken_and_each_once() {
     assert!(error.message().contains("'far'") && error.message().contains("'home'"), "{error}");
     assert!(pointsman_routing::Core::new(settings(&[])).is_err());
     assert!(pointsman_routing::Core::new(settings(&["a", "b", "a"])).is_err());
+}
+
+#[test]
+fn of_a_remote_part_that_cannot_be_chosen_new_segments_are_not_missed() {
+    let mut world = World::new(&["home", "east"]);
+    world.join("home", "n1");
+    world.join("east", "n1 n2");
+    world.put("home", Shape { clusters: "home east", ..shape("t", &[seg("a", "n1", "n1")]) }).unwrap();
+    let torn = [seg("b", "n1", "n1"), seg("c", "n2", "n2"), seg("d", "n1", "n1=error"), young("e", "n1", "")];
+    let mut stages = shape("t", &torn).selector(SelectorKind::MultiStageReplicaGroup);
+    let group = |node: &str| vec![node.parse().unwrap()];
+    stages.routing.replica_groups = [(0, vec![group("n1"), group("n2")])].into();
+    world.put("east", stages).unwrap();
+    let table = world.route("t", 0).unwrap();
+    assert_eq!(world.told(&table), ["a:n1"]);
+    assert_eq!(gaps(&table), ["b:group_incomplete", "c:group_incomplete", "d:not_loaded"]);
+    assert_eq!(table.refused[0].1.code(), ErrorCode::SegmentsUnavailable);
+}
+
+#[test]
+fn a_part_that_could_not_be_built_is_missed_in_a_remote_cluster_and_fails_at_home() {
+    let mut world = World::new(&["home", "east"]);
+    world.join("home", "n1");
+    world.join("east", "n1");
+    let wrong = |name| {
+        let mut part =
+            Shape { clusters: "home east", ..shape("t", &[seg(name, "n1", "n1"), seg("z", "", "n1")]) };
+        part.routing.consistent_replicas = true;
+        part
+    };
+    assert!(world.put("east", wrong("b")).is_err());
+    world.put("home", Shape { clusters: "home east", ..shape("t", &[seg("a", "n1", "n1")]) }).unwrap();
+    let table = world.route("t", 0).unwrap();
+    assert_eq!(
+        (world.told(&table), gaps(&table)),
+        (vec!["a:n1".to_owned()], vec!["b:not_loaded".to_owned()])
+    );
+    world.core.drop_collection(&"home".parse().unwrap(), &"t".parse().unwrap()).unwrap();
+    assert!(world.put("home", wrong("a")).is_err());
+    assert_eq!(world.route("t", 0).unwrap_err().code(), ErrorCode::CollectionNotLoaded);
 }
