@@ -132,7 +132,14 @@ impl Tenure {
             Ok(None) => {}
             Ok(Some(published)) => {
                 metrics::published(published.version);
-                self.feed.send_replace(Some(published));
+                // Another task may have published a newer one in the meantime.
+                self.feed.send_if_modified(|newest| {
+                    let newer = newest.as_ref().is_none_or(|newest| newest.version < published.version);
+                    if newer {
+                        *newest = Some(published);
+                    }
+                    newer
+                });
             }
             Err(error) => tracing::error!(%error, "the feed cannot be made"),
         }

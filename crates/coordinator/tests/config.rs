@@ -94,7 +94,7 @@ async fn keys_that_nobody_reads_are_refused_unless_somebody_else_has_set_them() 
     let all = get(&coordinator, "").await.unwrap();
     let foreign =
         pb::ConfigEntry { key: "zone.future".into(), value: Some("7".into()), meaning: String::new() };
-    assert_eq!(all[1..], [foreign.clone()]);
+    assert_eq!(all[1..], *std::slice::from_ref(&foreign));
     assert_eq!(get(&coordinator, "zone.future").await.unwrap(), [foreign]);
     assert_eq!(unset(&coordinator, "zone.future").await, Ok(true));
     coordinator.stop().await.unwrap();

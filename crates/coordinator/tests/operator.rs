@@ -3,7 +3,7 @@
 
 mod cluster;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, slice::from_ref};
 
 use cluster::*;
 use pointsman_ids::{
@@ -61,7 +61,7 @@ async fn a_node_that_is_switched_off_leaves_the_routing_at_once_and_keeps_data_a
     let leader = leaders(&before).remove(0);
     let other = if leader == "n1" { "n2" } else { "n1" };
 
-    assert_eq!(switch(&coordinator, &[&leader], false).await.unwrap(), [leader.clone()]);
+    assert_eq!(switch(&coordinator, &[&leader], false).await.unwrap(), from_ref(&leader));
     let off = watch.next().await.unwrap();
     let node = entry(&off, &leader).unwrap();
     assert!(!node.enabled && !node.switched_on, "the next version says so");
@@ -72,7 +72,7 @@ async fn a_node_that_is_switched_off_leaves_the_routing_at_once_and_keeps_data_a
     assert!(!coordinator.node(&leader).await.unwrap().switched_on);
 
     assert!(switch(&coordinator, &[&leader, &leader], false).await.unwrap().is_empty(), "it is off already");
-    assert_eq!(switch(&coordinator, &["n1", "n2"], true).await.unwrap(), [leader.clone()]);
+    assert_eq!(switch(&coordinator, &["n1", "n2"], true).await.unwrap(), from_ref(&leader));
     let on = watch.until(|feed| is_enabled(feed, &leader)).await;
     assert_eq!(both(&on), both(&before));
     coordinator.stop().await.unwrap();
