@@ -1,0 +1,9 @@
+//! Scenario files from the outside: what is refused, what is told, and that all scenarios of the repository pass.
+
+#![expect(clippy::unwrap_used, reason = "tests end by panicking")]
+
+mod fuzz;
+mod outcomes;
+mod refusals;
+mod samples;
+mod sources;
