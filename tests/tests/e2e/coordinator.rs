@@ -6,10 +6,7 @@ use anyhow::ensure;
 use pointsman_testkit::{Cluster, ClusterOptions, Postgres, QueryLoop, eventually, pause};
 use serde_json::json;
 
-use super::{LIMIT, QUERIES};
-
-/// Longest time for a few queries of a loop.
-const A_FEW: Duration = Duration::from_secs(60);
+use super::{A_FEW, LIMIT, QUERIES};
 
 /// The broker writes a changed snapshot at most every 5 s: what was said so long ago is on its disk.
 const STORED_WITHIN: Duration = Duration::from_secs(7);

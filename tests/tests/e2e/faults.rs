@@ -2,14 +2,10 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
-use pointsman_testkit::{Cluster, QueryLoop, eventually, pause};
-use serde_json::Value;
+use anyhow::ensure;
+use pointsman_testkit::{QueryLoop, pause};
 
-use super::{LIMIT, QUERIES};
-
-/// Longest time for a few queries of a loop, a fault among them.
-const A_FEW: Duration = Duration::from_secs(60);
+use super::{A_FEW, QUERIES};
 
 /// BR-1: a node killed under a query costs time, never an answer; also while it is started again. One at a time, so
 /// that every segment keeps a replica.
@@ -22,7 +18,7 @@ fn queries_go_on_while_nodes_are_killed_and_restarted() -> anyhow::Result<()> {
         queries.wait_for(8, A_FEW)?;
         cluster.restart_node(&name)?;
         // The next one may go only when this one serves again, or a segment would have no replica.
-        wait_whole(&cluster)?;
+        super::wait_whole(&cluster)?;
         queries.wait_for(4, A_FEW)?;
     }
     queries.finish()?.check()
@@ -51,26 +47,5 @@ fn a_segment_without_a_live_replica_is_reported() -> anyhow::Result<()> {
     let answer = cluster.sql().ask("SELECT count(*) FROM lineitem WHERE l_quantity > 1")?;
     ensure!(answer.code().is_some(), "an answer without nodes: {answer:?}");
     ensure!(answer.partial_result || answer.result_table.is_none(), "{answer:?}");
-    Ok(())
-}
-
-/// Until the broker can ask two nodes for every segment of the looped queries.
-fn wait_whole(cluster: &Cluster) -> anyhow::Result<()> {
-    for table in ["lineitem", "orders", "customer", "nation"] {
-        eventually(&format!("two routable copies of every segment of {table}"), LIMIT, || {
-            let (_, text) = cluster.sql().get(&format!("/debug/routing/{table}"))?;
-            let routing: Value = serde_json::from_str(&text)?;
-            let segments = routing["segments"].as_array().context("segments in the broker's view")?;
-            let copies = |segment: &Value| {
-                let candidates = segment["candidates"].as_array().map(Vec::as_slice).unwrap_or_default();
-                candidates
-                    .iter()
-                    .filter(|copy| copy["observed"] == "online" && copy["routable"] == true)
-                    .count()
-            };
-            ensure!(!segments.is_empty() && segments.iter().all(|segment| copies(segment) >= 2), "{text}");
-            Ok(())
-        })?;
-    }
     Ok(())
 }
