@@ -69,6 +69,8 @@ pub(crate) enum Command {
     Config(commands::config::ConfigCommand),
     /// List nodes, disable and enable them, or run one
     Node(commands::node::NodeCommand),
+    /// Replay scenario files: what would the broker do if ...?
+    Replay(commands::replay::ReplayArgs),
     /// Run a coordinator
     #[command(hide = true)]
     Coordinator(commands::serve::Serve),

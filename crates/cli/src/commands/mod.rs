@@ -6,6 +6,7 @@ pub(crate) mod group;
 pub(crate) mod load;
 pub(crate) mod node;
 pub(crate) mod release;
+pub(crate) mod replay;
 pub(crate) mod segment;
 pub(crate) mod serve;
 pub(crate) mod sql;
@@ -40,6 +41,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Segment(command) => block_on(segment::run(command, target)),
         Command::Load(args) => block_on(load::run(args, target)),
         Command::Release(args) => block_on(release::run(args, target)),
+        Command::Replay(args) => replay::run(&args),
         Command::Status(args) => block_on(status::run(args, target)),
         Command::Why(args) => block_on(why::run(args, target)),
         Command::Config(command) => block_on(config::run(command, target)),
