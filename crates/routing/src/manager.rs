@@ -99,9 +99,7 @@ impl Manager {
         now: Duration,
     ) -> Changed {
         let before = std::mem::replace(&mut Arc::make_mut(&mut self.view).snapshot, Arc::new(after));
-        let changes: BTreeMap<_, _> =
-            delta.collections.iter().map(|change| (change.name(), change)).collect();
-        self.name_replica_groups(changes.keys().copied());
+        self.name_replica_groups(delta.collections.iter().map(CollectionDelta::name));
         let view = Arc::make_mut(&mut self.view);
         view.nodes = Nodes::new(view.names.table.clone(), view.members.memberships(), is_unhealthy);
         view.health = Arc::default();
@@ -111,7 +109,28 @@ impl Manager {
             self.pending.remove(name);
             changed.collections.insert(name.clone());
         }
-        let mut unresolved = BTreeSet::new();
+        self.take_collections(&before, delta, building, now, &mut changed);
+        self.forget_ids();
+        changed
+    }
+
+    /// Takes the collections that a delta names, those that could not be taken before, and those that named nodes which
+    /// have been introduced since.
+    fn take_collections(
+        &mut self,
+        before: &Snapshot,
+        delta: &Delta,
+        building: Building,
+        now: Duration,
+        changed: &mut Changed,
+    ) {
+        let view = Arc::make_mut(&mut self.view);
+        let changes: BTreeMap<_, _> =
+            delta.collections.iter().map(|change| (change.name(), change)).collect();
+        let met = met(&mut self.unresolved, &view.names);
+        let met_by = view.collections.keys().filter(|_| !met.is_empty());
+        let names: BTreeSet<_> =
+            changes.keys().copied().chain(self.pending.keys()).chain(met_by).cloned().collect();
         let mut site = Site {
             names: &view.names,
             nodes: &view.nodes,
@@ -119,21 +138,17 @@ impl Manager {
             adaptive: building.adaptive,
             now,
             wall: building.wall(now),
-            unresolved: &mut unresolved,
+            unresolved: &mut self.unresolved,
         };
-        let met = met(&mut self.unresolved, &view.names);
-        let retried = self.pending.keys().chain(view.collections.keys().filter(|_| !met.is_empty()));
-        let names: BTreeSet<_> = changes.keys().copied().chain(retried).cloned().collect();
         for name in names {
             let Some(entry) = view.snapshot.collection(name.as_str()) else { continue };
             let known = view.collections.get(&name);
             let change = match changes.get(&name) {
-                Some(CollectionDelta::Changed(change)) if leads_from(known, &before) => Some(change),
+                Some(CollectionDelta::Changed(change)) if leads_from(known, before) => Some(change),
                 _ => None,
             };
-            let taken = take(known, entry, change, &met, &mut site);
             let failed_before = self.pending.remove(&name);
-            match taken {
+            match take(known, entry, change, &met, &mut site) {
                 Ok(None) => continue,
                 Ok(Some(collection)) => {
                     view.collections.insert(name.clone(), Routed::Built(Arc::new(collection)));
@@ -143,9 +158,9 @@ impl Manager {
                         let cluster = &view.name;
                         tracing::error!(%cluster, collection = %name, %error, "not routed as the feed says");
                     }
-                    if !matches!(known, Some(Routed::Built(_))) {
-                        view.collections
-                            .insert(name.clone(), Routed::Refused(Arc::clone(entry), error.clone()));
+                    if known.is_none_or(|known| known.built().is_none()) {
+                        let refused = Routed::Refused(Arc::clone(entry), error.clone());
+                        view.collections.insert(name.clone(), refused);
                     }
                     self.pending.insert(name.clone(), error.clone());
                     changed.failed.insert(name.clone(), error);
@@ -153,9 +168,6 @@ impl Manager {
             }
             changed.collections.insert(name);
         }
-        self.unresolved.extend(unresolved);
-        self.forget_ids();
-        changed
     }
 
     /// The same cluster with another verdict of the failure detector. Costs as much as there are nodes.
@@ -190,13 +202,7 @@ impl Manager {
         let named = segments.flat_map(|segment| &segment.copies).map(|copy| copy.node);
         let named: BTreeSet<_> = named.chain(self.view.snapshot.nodes.iter().map(|node| node.id)).collect();
         let view = Arc::make_mut(&mut self.view);
-        view.names.ids = view
-            .names
-            .ids
-            .iter()
-            .filter(|(id, _)| named.contains(id))
-            .map(|(id, node)| (*id, *node))
-            .collect();
+        view.names.keep(&named);
         self.unresolved.retain(|id| named.contains(id));
         self.look_at = FEW_IDS.max(2 * view.names.ids.len());
     }

@@ -1,6 +1,9 @@
 //! The members of one cluster: their places, addresses and processes.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+};
 
 use imbl::OrdMap;
 use pointsman_failure_detector::Event;
@@ -129,6 +132,12 @@ impl Names {
         let node = self.table.intern(name);
         self.ids.insert(id, node);
         node
+    }
+
+    /// Forgets all ids but these.
+    pub(crate) fn keep(&mut self, ids: &BTreeSet<NodeId>) {
+        let kept = self.ids.iter().filter(|(id, _)| ids.contains(id));
+        self.ids = kept.map(|(id, node)| (*id, *node)).collect();
     }
 
     pub(crate) fn place(&self, id: NodeId) -> Option<NodeIndex> {

@@ -146,3 +146,20 @@ fn copies_of_a_node_that_nobody_has_named_count_once_it_is_known() {
     feed.apply(second);
     assert_eq!(feed.world.served("t", 0), ["a:n7", "b:n3"]);
 }
+
+#[test]
+fn ids_of_former_processes_are_forgotten_and_those_that_copies_name_are_kept() {
+    let mut feed = Feed::new();
+    let mut first = feed.next(&[shape("t", &[seg("a", "n9", "n9")])]);
+    feed.apply(first.clone());
+    for restart in 0..5_000 {
+        first.version.0 += 1;
+        first.nodes[0].id = NodeId(100 + restart);
+        first.nodes[0].incarnation.0 += 1;
+        feed.apply(first.clone());
+    }
+    first.version.0 += 1;
+    first.nodes.push(feed.world.entry("home", "n9"));
+    feed.apply(first);
+    assert_eq!(feed.world.served("t", 0), ["a:n9"]);
+}
