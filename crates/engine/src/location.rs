@@ -1,12 +1,14 @@
 //! Where a segment lies in the engine's private store: `seg://local/<segment id>/<collection>/<segment name>`.
 //!
-//! The id decides; collection and name are there for people who read a plan or an error.
+//! On a node the id decides; collection and name are there for people who read a plan or an error. Clusters number their
+//! segments each on their own, so one of a collection that spans clusters has its position behind that, and in a query a
+//! segment is told apart by its whole path.
 
 use std::fmt;
 
 use datafusion::execution::object_store::ObjectStoreUrl;
 use object_store::path::Path;
-use pointsman_ids::{Error, ErrorCode, Result, SegmentId};
+use pointsman_ids::{Error, ErrorCode, Result, SegmentId, feed::CollectionEntry};
 use url::Url;
 
 /// The only store that a plan may read.
@@ -32,26 +34,41 @@ pub struct SegmentPath {
     pub collection: String,
     /// Its name.
     pub segment: String,
+    /// Its position in a collection that spans clusters; `None` in others.
+    pub position: Option<u32>,
 }
 
 impl SegmentPath {
+    /// The path of the segment at a position of a collection.
+    pub(crate) fn of(entry: &CollectionEntry, position: u32) -> Option<Self> {
+        let segment = entry.segments.get(position as usize)?;
+        Some(Self {
+            id: segment.id,
+            collection: entry.name.to_string(),
+            segment: segment.name.to_string(),
+            position: (!entry.clusters.is_empty()).then_some(position),
+        })
+    }
+
     /// Reads a path inside the store back; `None` when it does not name a segment.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let mut parts = text.split('/').filter(|part| !part.is_empty());
         let id = SegmentId(parts.next()?.parse().ok()?);
         let (collection, segment) = (parts.next()?.to_owned(), parts.next()?.to_owned());
-        parts.next().is_none().then_some(Self { id, collection, segment })
+        let position = parts.next().map(str::parse).transpose().ok()?;
+        parts.next().is_none().then_some(Self { id, collection, segment, position })
     }
 
     /// The path inside the store.
     pub(crate) fn object(&self) -> Path {
-        Path::from_iter([self.id.to_string().as_str(), self.collection.as_str(), self.segment.as_str()])
+        Path::from(self.to_string())
     }
 }
 
 impl fmt::Display for SegmentPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.id, self.collection, self.segment)
+        write!(f, "{}/{}/{}", self.id, self.collection, self.segment)?;
+        self.position.map_or(Ok(()), |position| write!(f, "/{position}"))
     }
 }
 
@@ -61,11 +78,13 @@ mod tests {
 
     #[test]
     fn a_path_reads_back() {
-        let path =
-            SegmentPath { id: SegmentId(7), collection: "orders".into(), segment: "part-0.a_b".into() };
-        assert_eq!(SegmentPath::read(path.object().as_ref()), Some(path.clone()));
-        assert_eq!(SegmentPath::read(&path.to_string()), Some(path));
-        for text in ["", "7", "7/orders", "x/orders/s", "7/orders/s/more", "-1/orders/s"] {
+        for position in [None, Some(0), Some(12)] {
+            let (collection, segment) = ("orders".into(), "part-0.a_b".into());
+            let path = SegmentPath { id: SegmentId(7), collection, segment, position };
+            assert_eq!(SegmentPath::read(path.object().as_ref()), Some(path.clone()));
+            assert_eq!(SegmentPath::read(&path.to_string()), Some(path));
+        }
+        for text in ["", "7", "7/orders", "x/orders/s", "7/orders/s/more", "7/orders/s/1/2", "-1/orders/s"] {
             assert_eq!(SegmentPath::read(text), None, "{text}");
         }
     }
@@ -73,7 +92,7 @@ mod tests {
     #[test]
     fn only_one_store_holds_segments() {
         let is = |text: &str| is_segments(&Url::parse(text).expect("a URL"));
-        assert!(is("seg://local/") && is("seg://local/7/a/b"));
+        assert!(is("seg://local/") && is("seg://local/7/a/b/0"));
         assert!(
             !is("seg://other/")
                 && !is("file:///etc/passwd")

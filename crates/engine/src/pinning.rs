@@ -117,7 +117,7 @@ pub(crate) fn slot(file: &PartitionedFile, assignment: &Assignment) -> Result<us
     if file.range.is_some() {
         return Err(internal_datafusion_err!("'{path}' is split; segments are scanned whole"));
     }
-    let segment = SegmentPath::read(path).and_then(|path| assignment.slot(path.id));
+    let segment = SegmentPath::read(path).and_then(|path| assignment.slot(&path));
     segment.ok_or_else(|| internal_datafusion_err!("'{path}' was routed to nobody"))
 }
 

@@ -29,7 +29,6 @@ use futures::{
     stream::{self, BoxStream},
 };
 use parking_lot::Mutex;
-use pointsman_ids::SegmentId;
 use tokio::sync::oneshot;
 use url::Url;
 
@@ -43,6 +42,7 @@ use self::{
 };
 use crate::{
     failure::classify,
+    location::SegmentPath,
     router::{Rerouted, Router},
     scans::CollectionScan,
     tagging::Resolver,
@@ -142,7 +142,7 @@ impl Retry {
     }
 
     /// Who takes over the segments of a failed leg, by worker; `None`: the failure is the whole query's.
-    fn reroute(&self, leg: &Leg, error: &DataFusionError) -> Option<BTreeMap<Url, BTreeSet<SegmentId>>> {
+    fn reroute(&self, leg: &Leg, error: &DataFusionError) -> Option<BTreeMap<Url, BTreeSet<SegmentPath>>> {
         let error = classify(error);
         if !error.is_of_node() {
             return None;

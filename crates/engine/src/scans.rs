@@ -1,16 +1,17 @@
 //! What the scans of one query asked the router for, and what it chose.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     sync::Arc,
 };
 
 use parking_lot::Mutex;
-use pointsman_ids::{Error, ErrorCode, Result, SegmentId, feed::CollectionEntry};
+use pointsman_ids::{Error, ErrorCode, Result, feed::CollectionEntry};
 use url::Url;
 
 use crate::{
     catalog::CollectionTable,
+    location::SegmentPath,
     router::{Part, Routed, Router, Unavailable},
 };
 
@@ -48,7 +49,7 @@ pub(crate) struct Scans {
 struct Chosen {
     urls: BTreeSet<Url>,
     /// Who scans a segment.
-    nodes: BTreeMap<SegmentId, Url>,
+    nodes: BTreeMap<SegmentPath, Url>,
     collections: BTreeMap<String, CollectionScan>,
     /// Made when it is first asked for after the last scan was planned.
     assignment: Option<Arc<Assignment>>,
@@ -58,7 +59,7 @@ struct Chosen {
 #[derive(Clone, Debug)]
 pub(crate) struct Assignment {
     pub(crate) slots: Vec<Url>,
-    pub(crate) segments: BTreeMap<SegmentId, usize>,
+    pub(crate) segments: BTreeMap<SegmentPath, usize>,
 }
 
 impl Scans {
@@ -83,11 +84,15 @@ impl Scans {
         chosen.assignment = None;
         for part in &routed.parts {
             chosen.urls.insert(part.url.clone());
-            for segment in part.segments.iter().filter_map(|at| entry.segments.get(*at as usize)) {
-                let known = chosen.nodes.insert(segment.id, part.url.clone());
-                if known.is_some_and(|known| known != part.url) {
-                    let name = &segment.name;
-                    return Err(internal(format!("segment '{name}' was routed to two nodes in one query")));
+            for segment in part.segments.iter().filter_map(|at| SegmentPath::of(entry, *at)) {
+                match chosen.nodes.entry(segment) {
+                    Entry::Occupied(known) if *known.get() != part.url => {
+                        let name = &known.key().segment;
+                        return Err(internal(format!(
+                            "segment '{name}' was routed to two nodes in one query"
+                        )));
+                    }
+                    known => drop(known.or_insert_with(|| part.url.clone())),
                 }
             }
         }
@@ -123,7 +128,7 @@ impl Assignment {
         let mut slots: Vec<Url> = chosen.urls.iter().cloned().collect();
         let slot = |node: &Url| slots.binary_search(node).ok();
         let segments =
-            chosen.nodes.iter().filter_map(|(segment, node)| Some((*segment, slot(node)?))).collect();
+            chosen.nodes.iter().filter_map(|(segment, node)| Some((segment.clone(), slot(node)?))).collect();
         if let Some(first) = slots.first().cloned() {
             slots.resize(slots.len().max(MIN_SLOTS), first);
         }
@@ -131,8 +136,8 @@ impl Assignment {
     }
 
     /// The slot that scans the segment: the first with the URL of its node.
-    pub(crate) fn slot(&self, segment: SegmentId) -> Option<usize> {
-        self.segments.get(&segment).copied()
+    pub(crate) fn slot(&self, segment: &SegmentPath) -> Option<usize> {
+        self.segments.get(segment).copied()
     }
 }
 

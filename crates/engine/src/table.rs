@@ -18,7 +18,7 @@ use datafusion::{
     physical_plan::{ExecutionPlan, empty::EmptyExec},
 };
 use object_store::ObjectMeta;
-use pointsman_ids::feed::{CollectionEntry, SegmentEntry};
+use pointsman_ids::feed::CollectionEntry;
 
 use crate::{
     catalog::{Catalog, CollectionTable},
@@ -154,24 +154,23 @@ impl QueryTable {
         let entry = self.table.entry();
         let mut groups = vec![vec![]; segments.len().min(target).max(MIN_PARTITIONS)];
         let width = groups.len();
-        let files = segments.iter().filter_map(|at| entry.segments.get(*at as usize));
-        for (at, segment) in files.enumerate() {
-            groups[at % width].push(file(entry, segment));
+        for (at, file) in segments.iter().filter_map(|position| file(entry, *position)).enumerate() {
+            groups[at % width].push(file);
         }
         groups.into_iter().map(FileGroup::new).collect()
     }
 }
 
-/// The segment as a file of the private store. Everything in it is immutable, so nodes may cache by it.
-fn file(entry: &CollectionEntry, segment: &SegmentEntry) -> PartitionedFile {
-    let path =
-        SegmentPath { id: segment.id, collection: entry.name.to_string(), segment: segment.name.to_string() };
+/// The segment at a position as a file of the private store. Everything in it is immutable, so nodes may cache by it.
+fn file(entry: &CollectionEntry, position: u32) -> Option<PartitionedFile> {
+    let segment = entry.segments.get(position as usize)?;
+    let path = SegmentPath::of(entry, position)?;
     let created = i64::try_from(segment.created_at).unwrap_or(i64::MAX);
-    PartitionedFile::from(ObjectMeta {
+    Some(PartitionedFile::from(ObjectMeta {
         location: path.object(),
         last_modified: chrono::DateTime::from_timestamp_nanos(created),
         size: segment.bytes,
         e_tag: None,
         version: None,
-    })
+    }))
 }

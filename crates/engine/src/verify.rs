@@ -182,7 +182,8 @@ mod tests {
     /// Segment 1 belongs to slot 0, segments 2 and 3 to slot 1.
     fn assignment() -> Assignment {
         let slots = ["http://127.0.0.1:1", "http://127.0.0.1:2"].map(|url| url.parse().expect("a URL"));
-        let segments = BTreeMap::from([(SegmentId(1), 0), (SegmentId(2), 1), (SegmentId(3), 1)]);
+        let path = |id: u64| SegmentPath::read(&format!("{id}/c/s")).expect("a path");
+        let segments = BTreeMap::from([(path(1), 0), (path(2), 1), (path(3), 1)]);
         Assignment { slots: slots.into(), segments }
     }
 

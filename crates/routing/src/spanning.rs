@@ -66,7 +66,12 @@ impl Spanning {
         let is_configured = |name: &&ClusterName| clusters.iter().any(|cluster| cluster.name == **name);
         let spanned = local.iter().flat_map(|local| &local.clusters);
         missing.extend(spanned.filter(|name| !is_configured(name)).cloned());
-        let entry = merged(local.as_ref().or(entries.first())?, &entries);
+        let mut entry = merged(local.as_ref().or(entries.first())?, &entries);
+        if entry.clusters.is_empty() && parts.len() > 1 {
+            // Nobody but us knows that its segments are of several catalogs.
+            let names = parts.iter().filter_map(|part| Some(clusters.get(part.cluster)?.name.clone()));
+            Arc::make_mut(&mut entry).clusters = names.collect();
+        }
         Some(Self { entry, parts, missing })
     }
 }

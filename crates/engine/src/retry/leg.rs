@@ -12,7 +12,6 @@ use futures::{
     future::{join_all, try_join_all},
     stream::{BoxStream, select_all},
 };
-use pointsman_ids::SegmentId;
 use url::Url;
 
 use super::{
@@ -21,7 +20,7 @@ use super::{
     part::Loss,
     room::Room,
 };
-use crate::size::batch_bytes;
+use crate::{location::SegmentPath, size::batch_bytes};
 
 /// Some segments of a part on one node.
 #[derive(Debug)]
@@ -30,7 +29,7 @@ pub(super) struct Leg {
     pub(super) url: Url,
     /// How often these segments were routed again.
     pub(super) hop: usize,
-    pub(super) segments: BTreeSet<SegmentId>,
+    pub(super) segments: BTreeSet<SegmentPath>,
     pub(super) plan: Arc<dyn ExecutionPlan>,
 }
 

@@ -5,7 +5,6 @@ use std::{
     sync::Arc,
 };
 
-use pointsman_ids::SegmentId;
 use url::Url;
 
 use super::leg::Leg;
@@ -21,7 +20,7 @@ use crate::{
 pub(super) struct Moves {
     scans: Arc<Vec<CollectionScan>>,
     /// For each segment that was routed again: where it went, time after time; `None`: nobody answers for it.
-    ways: BTreeMap<SegmentId, Vec<Option<Url>>>,
+    ways: BTreeMap<SegmentPath, Vec<Option<Url>>>,
 }
 
 impl Moves {
@@ -40,15 +39,16 @@ impl Moves {
             QueryError::NotLoaded { segments, .. } => lacking(leg, segments),
             _ => BTreeSet::new(),
         };
-        let is_open = |segment: &SegmentId| {
+        let is_open = |segment: &SegmentPath| {
             leg.segments.contains(segment) && self.ways.get(segment).map_or(0, Vec::len) == leg.hop
         };
         let scans = self.scans.iter().filter_map(|scan| {
             let parts = scan.parts.iter().filter(|part| part.url == leg.url);
-            let id = |at: &u32| scan.collection.segments.get(*at as usize).map(|segment| segment.id);
+            let path = |at: &u32| SegmentPath::of(&scan.collection, *at);
             let segments = parts.flat_map(|part| part.segments.iter().copied());
-            let segments: Vec<u32> = segments.filter(|at| id(at).is_some_and(|id| is_open(&id))).collect();
-            let lacks = |at: &&u32| id(at).is_some_and(|id| lacking.contains(&id));
+            let segments: Vec<u32> =
+                segments.filter(|at| path(at).is_some_and(|path| is_open(&path))).collect();
+            let lacks = |at: &&u32| path(at).is_some_and(|path| lacking.contains(&path));
             let lacking = segments.iter().filter(lacks).copied().collect();
             let collection = Arc::clone(&scan.collection);
             (!segments.is_empty()).then_some(FailedScan { collection, segments, lacking })
@@ -79,23 +79,22 @@ impl Moves {
     }
 
     fn go(&mut self, scan: &FailedScan, routed: &Routed) {
-        let id = |at: u32| scan.collection.segments.get(at as usize).map(|segment| segment.id);
         let served =
             routed.parts.iter().flat_map(|part| part.segments.iter().map(|at| (*at, Some(part.url.clone()))));
         let unavailable = routed.unavailable.iter().map(|unavailable| (unavailable.segment, None));
         for (at, to) in served.chain(unavailable) {
-            if let Some(id) = id(at) {
-                self.ways.entry(id).or_default().push(to);
+            if let Some(path) = SegmentPath::of(&scan.collection, at) {
+                self.ways.entry(path).or_default().push(to);
             }
         }
     }
 
     /// Who takes over a failed leg; `None` when somebody's segments have no way.
-    pub(super) fn successors(&self, leg: &Leg) -> Option<BTreeMap<Url, BTreeSet<SegmentId>>> {
-        let mut successors: BTreeMap<Url, BTreeSet<SegmentId>> = BTreeMap::new();
+    pub(super) fn successors(&self, leg: &Leg) -> Option<BTreeMap<Url, BTreeSet<SegmentPath>>> {
+        let mut successors: BTreeMap<Url, BTreeSet<SegmentPath>> = BTreeMap::new();
         for segment in &leg.segments {
             if let Some(url) = self.ways.get(segment)?.get(leg.hop)? {
-                successors.entry(url.clone()).or_default().insert(*segment);
+                successors.entry(url.clone()).or_default().insert(segment.clone());
             }
         }
         Some(successors)
@@ -104,7 +103,7 @@ impl Moves {
 
 /// The segments of a leg that its node lacks. A report that names none of them, or one that was not asked for, proves
 /// nothing but that something is missing: then all count.
-fn lacking(leg: &Leg, reported: &[SegmentPath]) -> BTreeSet<SegmentId> {
-    let reported: BTreeSet<SegmentId> = reported.iter().map(|path| path.id).collect();
+fn lacking(leg: &Leg, reported: &[SegmentPath]) -> BTreeSet<SegmentPath> {
+    let reported: BTreeSet<SegmentPath> = reported.iter().cloned().collect();
     if reported.is_empty() || !reported.is_subset(&leg.segments) { leg.segments.clone() } else { reported }
 }

@@ -10,7 +10,6 @@ use datafusion::{
     datasource::{listing::PartitionedFile, physical_plan::FileGroup, source::DataSourceExec},
     physical_plan::ExecutionPlan,
 };
-use pointsman_ids::SegmentId;
 
 use crate::{
     location::SegmentPath,
@@ -18,7 +17,7 @@ use crate::{
 };
 
 /// The segments that a task scans; `None` when it scans none by its nature, so that its rows do not come from segments.
-pub(super) fn segments(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<BTreeSet<SegmentId>>> {
+pub(super) fn segments(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<BTreeSet<SegmentPath>>> {
     let mut found = None;
     plan.apply(|node| {
         if let Some(scan) = file_scan(node.as_ref()) {
@@ -33,7 +32,7 @@ pub(super) fn segments(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<BTreeSet<
 /// The same task over some of its segments, with as many partitions as before.
 pub(super) fn narrow(
     plan: &Arc<dyn ExecutionPlan>,
-    segments: &BTreeSet<SegmentId>,
+    segments: &BTreeSet<SegmentPath>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let narrowed = Arc::clone(plan).transform_up(|node| {
         let Some(scan) = file_scan(node.as_ref()) else { return Ok(Transformed::no(node)) };
@@ -46,6 +45,6 @@ pub(super) fn narrow(
     Ok(narrowed.data)
 }
 
-fn segment(file: &PartitionedFile) -> Option<SegmentId> {
-    SegmentPath::read(file.object_meta.location.as_ref()).map(|path| path.id)
+fn segment(file: &PartitionedFile) -> Option<SegmentPath> {
+    SegmentPath::read(file.object_meta.location.as_ref())
 }
