@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use pointsman_ids::{CollectionId, Error, ErrorCode, GroupName, ReplicaId};
+use pointsman_ids::{CollectionId, Error, ErrorCode, GroupName, NodeName, ReplicaId};
 use pointsman_metastore::NewReplica;
 use pointsman_proto::{coordinator::v1 as pb, error_to_proto, status};
 use pointsman_query_coord::{
@@ -56,24 +56,37 @@ fn wanted(stores: &Stores, request: &pb::LoadCollectionRequest) -> Result<Wanted
 
 /// Checks that every group has at least one node per replica.
 fn check_nodes(stores: &Stores, wanted: &Wanted) -> Result<(), Error> {
-    let have = |name: &GroupName| {
-        let members = stores.groups.get(name).map(|group| &group.members).into_iter().flatten();
-        let there = |node| matches!(stores.session(node), SessionState::Live | SessionState::Awaited);
-        members.filter(|node| there(node.as_str())).count()
+    let lacking = |(name, need): &(&GroupName, &u32)| {
+        takers(stores, name) < usize::try_from(**need).unwrap_or(usize::MAX)
     };
-    for (name, need) in wanted {
-        let count = have(name);
-        if count < usize::try_from(*need).unwrap_or(usize::MAX) {
-            let others: Vec<String> =
-                stores.groups.keys().map(|group| format!("{group} {}", have(group))).collect();
-            let text = format!(
-                "resource group '{name}' has {count} live nodes and needs {need}, one per replica at least (live nodes: {})",
-                others.join(", ")
-            );
-            return Err(Error::new(ErrorCode::ResourceGroupNotEnoughNodes, text));
-        }
+    match wanted.iter().find(lacking) {
+        Some((name, need)) => Err(too_few(stores, name, *need)),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// How many nodes of a group take something new, or may once they are heard. Disabled ones do not.
+fn takers(stores: &Stores, group: &GroupName) -> usize {
+    let members = stores.groups.get(group).map(|group| &group.members).into_iter().flatten();
+    let there = |node| matches!(stores.session(node), SessionState::Live | SessionState::Awaited);
+    members.filter(|node| there(node.as_str()) && !stores.is_disabled(node.as_str())).count()
+}
+
+fn too_few(stores: &Stores, name: &GroupName, need: u32) -> Error {
+    let others: Vec<String> =
+        stores.groups.keys().map(|group| format!("{group} {}", takers(stores, group))).collect();
+    let members = stores.groups.get(name).map(|group| &group.members).into_iter().flatten();
+    let disabled: Vec<&str> = members.map(NodeName::as_str).filter(|node| stores.is_disabled(node)).collect();
+    let disabled = match disabled.as_slice() {
+        [] => String::new(),
+        names => format!("; disabled by an operator: {}", names.join(", ")),
+    };
+    let text = format!(
+        "resource group '{name}' has {} live nodes and needs {need}, one per replica at least (live nodes: {}{disabled})",
+        takers(stores, name),
+        others.join(", ")
+    );
+    Error::new(ErrorCode::ResourceGroupNotEnoughNodes, text)
 }
 
 /// The replicas of a new load with the nodes that they begin with.

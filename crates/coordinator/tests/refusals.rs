@@ -86,6 +86,16 @@ async fn a_load_names_what_it_lacks() {
     assert_eq!(refused.code(), ErrorCode::ResourceGroupNotEnoughNodes);
     assert!(refused.message().contains("'west' has 0 live nodes and needs 1"), "{refused}");
     assert_eq!(coordinator.load("u", &[]).await.unwrap_err().code(), ErrorCode::CollectionNotFound);
+    let switch = async |enabled| {
+        let request = pb::SetNodeEnabledRequest { nodes: vec!["n1".into()], enabled };
+        coordinator.cluster().set_node_enabled(request).await.unwrap();
+    };
+    switch(false).await;
+    let refused = coordinator.load("t", &["east"]).await.unwrap_err();
+    assert_eq!(refused.code(), ErrorCode::ResourceGroupNotEnoughNodes);
+    assert!(refused.message().contains("'east' has 0 live nodes"), "{refused}");
+    assert!(refused.message().ends_with("disabled by an operator: n1)"), "{refused}");
+    switch(true).await;
 
     let count = pb::LoadCollectionRequest {
         collection: "t".into(),

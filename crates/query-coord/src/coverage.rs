@@ -13,6 +13,13 @@ impl Stores {
         nodes.any(|node| self.holds(node.as_str(), segment) && self.is_known(node.as_str()))
     }
 
+    /// Whether a node that the replica contains is present and reports the segment as held, also one that is disabled:
+    /// it keeps its data.
+    pub fn replica_carries(&self, replica: &Replica, segment: SegmentId) -> bool {
+        let mut nodes = replica.nodes.iter().chain(&replica.ro_nodes);
+        nodes.any(|node| self.holds(node.as_str(), segment) && self.is_present(node.as_str()))
+    }
+
     /// Segments of a target by shard, both ascending. Every shard of the collection is there, also without segments.
     pub fn by_shard(&self, target: &Target) -> BTreeMap<ShardName, Vec<SegmentId>> {
         let store = self.collections.get(&target.collection);

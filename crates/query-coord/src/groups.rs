@@ -74,7 +74,8 @@ pub fn replica_nodes(stores: &Stores, collection: CollectionId, replicas: &[Repl
     replicas.iter().filter(changed).filter_map(|replica| planned.get(&replica.id).cloned()).collect()
 }
 
-/// Members that neither stop nor serve the collection in another group.
+/// Members that neither stop nor serve the collection in another group. One that is disabled keeps its place and gets
+/// no new one.
 fn usable_members(
     stores: &Stores,
     group: &GroupName,
@@ -82,8 +83,11 @@ fn usable_members(
 ) -> BTreeSet<NodeName> {
     let elsewhere = |node: &str| planned.values().any(|other| other.group != *group && other.contains(node));
     let leaving = |node: &str| matches!(stores.session(node), SessionState::Stopping | SessionState::Gone);
+    let idle =
+        |node: &str| stores.is_disabled(node) && planned.values().all(|replica| !replica.contains(node));
     let members = stores.groups.get(group).map(|group| &group.members).into_iter().flatten();
-    members.filter(|node| !leaving(node.as_str()) && !elsewhere(node.as_str())).cloned().collect()
+    let usable = |node: &str| !leaving(node) && !elsewhere(node) && !idle(node);
+    members.filter(|node| usable(node.as_str())).cloned().collect()
 }
 
 fn divide(group: &GroupName, usable: &BTreeSet<NodeName>, planned: &mut BTreeMap<ReplicaId, Replica>) {

@@ -10,9 +10,9 @@ pub fn replica_percent(stores: &Stores, replica: &Replica, target: &Target) -> u
     percent(carried(stores, replica, target), target.segments.len())
 }
 
-/// How many segments of a target a replica holds on known nodes.
+/// How many segments of a target a replica carries.
 pub(crate) fn carried(stores: &Stores, replica: &Replica, target: &Target) -> usize {
-    target.segments.iter().filter(|segment| stores.replica_holds(replica, **segment)).count()
+    target.segments.iter().filter(|segment| stores.replica_carries(replica, **segment)).count()
 }
 
 fn percent(carried: usize, total: usize) -> u8 {

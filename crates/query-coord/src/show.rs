@@ -133,7 +133,7 @@ fn failures(stores: &Stores, collection: CollectionId, replicas: &[&Replica]) ->
         let lacking = |node: &NodeName| {
             replicas
                 .iter()
-                .any(|replica| replica.contains(node.as_str()) && !stores.replica_holds(replica, id))
+                .any(|replica| replica.contains(node.as_str()) && !stores.replica_carries(replica, id))
         };
         for (node, failure) in nodes.iter().filter(|(node, _)| lacking(node)) {
             told.push(CopyFailure {

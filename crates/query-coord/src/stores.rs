@@ -87,9 +87,19 @@ impl Stores {
         self.session(node) == SessionState::Live && self.switched_on(node)
     }
 
-    /// Whether what a node holds counts: it is there, also while it is stopping, and the operator's switch is on.
+    /// Whether a node is there, also while it is stopping, whatever the operator's switch.
+    pub fn is_present(&self, node: &str) -> bool {
+        matches!(self.session(node), SessionState::Live | SessionState::Stopping)
+    }
+
+    /// Whether queries can count on what a node holds: it is present, and the operator's switch is on.
     pub fn is_known(&self, node: &str) -> bool {
-        matches!(self.session(node), SessionState::Live | SessionState::Stopping) && self.switched_on(node)
+        self.is_present(node) && self.switched_on(node)
+    }
+
+    /// Whether the operator has taken a registered node out of everything that routes.
+    pub fn is_disabled(&self, node: &str) -> bool {
+        self.nodes.get(node).is_some_and(|record| !record.switched_on)
     }
 
     /// Whether a node reports a segment as held, whatever its session.

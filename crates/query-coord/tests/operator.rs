@@ -3,8 +3,10 @@
 
 mod world;
 
-use pointsman_ids::{CollectionId, ErrorCode, feed::LeaderEntry};
-use pointsman_query_coord::{SessionState, Stores, collection_entry, may_remove, node_entries};
+use std::collections::BTreeSet;
+
+use pointsman_ids::{CollectionId, ErrorCode, NodeName, feed::LeaderEntry};
+use pointsman_query_coord::{SessionState, Stores, collection_entry, may_remove, node_entries, show_load};
 use world::*;
 
 /// Two nodes of one replica that hold two segments of two shards between them, served.
@@ -51,6 +53,40 @@ fn a_node_that_is_switched_off_keeps_data_and_places_and_leads_nothing() {
     switch(&mut stores, "n1", true);
     assert!(node_entries(&stores).iter().all(|entry| entry.switched_on && entry.enabled));
     assert!(leaders(&stores).iter().all(|leader| leader.serviceable));
+}
+
+#[test]
+fn progress_counts_what_a_disabled_node_keeps_and_readiness_does_not() {
+    let mut stores = serving();
+    let shown = |stores: &Stores| {
+        let load = show_load(stores, CollectionId(1), None).unwrap();
+        let east = load.groups.into_values().next().unwrap();
+        (east.percent, east.held, east.ready)
+    };
+    assert_eq!(shown(&stores), (100, 2, true));
+    switch(&mut stores, "n1", false);
+    assert_eq!(shown(&stores), (100, 2, false));
+}
+
+#[test]
+fn a_disabled_node_gets_no_place_that_it_does_not_have() {
+    let mut stores = world(&[("east", &["n1", "n2", "n3"])]);
+    collection(&mut stores, 1, &[5, 5, 5]);
+    switch(&mut stores, "n3", false);
+    load(&mut stores, &[("east", 2)]);
+    let nodes = |stores: &Stores| {
+        stores.replicas.values().map(|replica| replica.nodes.clone()).collect::<Vec<BTreeSet<NodeName>>>()
+    };
+    let each: Vec<usize> = nodes(&stores).iter().map(BTreeSet::len).collect();
+    assert_eq!(each, [1, 1], "each replica has one that works");
+    assert!(nodes(&stores).iter().all(|nodes| !nodes.contains("n3")));
+    switch(&mut stores, "n3", true);
+    divide(&mut stores);
+    assert!(nodes(&stores).iter().any(|nodes| nodes.contains("n3")));
+    let before = nodes(&stores);
+    switch(&mut stores, "n3", false);
+    divide(&mut stores);
+    assert_eq!(nodes(&stores), before, "the place that it has stays");
 }
 
 #[test]
