@@ -55,6 +55,7 @@ mod saver;
 mod settings;
 mod spanning;
 mod split;
+mod stages;
 mod status;
 mod store;
 mod switches;

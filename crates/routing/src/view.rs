@@ -1,7 +1,7 @@
 //! What queries read: one immutable value per change.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
@@ -9,7 +9,7 @@ use std::{
 use imbl::OrdMap;
 use pointsman_failure_detector::{Counters, Key, Suspicions};
 use pointsman_ids::{
-    ClusterName, CollectionName, Error, ErrorCode, GroupName, NodeKey,
+    ClusterName, CollectionName, Error, ErrorCode, NodeKey,
     feed::{CollectionEntry, Snapshot},
 };
 use pointsman_instance_selector::{AdaptiveSettings, FailOpen, InFlight, NodeStatistics, decay};
@@ -97,40 +97,6 @@ impl RoutingView {
         let parts = self.located(collection.name.as_str(), spanning);
         let first = parts.iter().find_map(|part| part.routed.built());
         first.map_or(0, |first| first.counters.requests.fetch_add(1, Relaxed))
-    }
-
-    /// Nodes that any stage of a query may run on, by cluster and name: the routable ones of the clusters that its
-    /// collections lie in (the local one for a query without collections), without those that failed under it. Under
-    /// a resource group only nodes of that group's replicas of the collections. When there is none, such stages run
-    /// in the broker.
-    pub fn stage_nodes<'a>(
-        &self,
-        collections: impl IntoIterator<Item = &'a str>,
-        group: Option<&GroupName>,
-        without: &BTreeSet<NodeKey>,
-    ) -> Vec<RoutedNode> {
-        let names: Vec<_> = collections.into_iter().collect();
-        let in_group = |cluster: &ClusterView, group: &GroupName| {
-            let number = cluster.group(group);
-            let built = names.iter().filter_map(|name| cluster.built(name));
-            let nodes = built.filter_map(|collection| collection.nodes_of(&cluster.names, number?).cloned());
-            nodes.reduce(|one, other| one.iter().chain(other.iter()).collect()).unwrap_or_default()
-        };
-        let has_part = |at: usize| {
-            let spans = |name: &&str| {
-                self.collections.get(*name).is_some_and(|it| it.parts.iter().any(|part| part.cluster == at))
-            };
-            if names.is_empty() { at == 0 } else { names.iter().any(spans) }
-        };
-        let mut nodes: Vec<RoutedNode> = vec![];
-        for (_, cluster) in self.clusters.iter().enumerate().filter(|(at, _)| has_part(*at)) {
-            let may = cluster.nodes.routable().without(&cluster.node_set(without));
-            let within = group.map(|group| in_group(cluster, group));
-            let may = may.iter().filter(|node| within.as_ref().is_none_or(|within| within.contains(*node)));
-            nodes.extend(may.filter_map(|node| cluster.node(node)));
-        }
-        nodes.sort_by(|one, other| one.key.cmp(&other.key));
-        nodes
     }
 
     /// The node whose worker listens at `url`.
