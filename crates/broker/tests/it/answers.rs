@@ -1,5 +1,7 @@
 //! What answers say.
 
+use std::sync::Arc;
+
 use pointsman_ids::{GroupNumber, feed::LoadState};
 use serde_json::{Value, json};
 
@@ -148,7 +150,7 @@ async fn a_scope_keeps_a_query_inside_its_group() {
     // What is missing in the group is unavailable, though another group has it.
     let keep_first = |entry: &mut pointsman_ids::feed::CollectionEntry| {
         for segment in entry.segments.iter_mut().skip(1) {
-            segment.copies.retain(|copy| copy.replica == 1);
+            Arc::make_mut(segment).copies.retain(|copy| copy.replica == 1);
         }
     };
     cluster.change(|snapshot| change_collection(snapshot, keep_first)).await;

@@ -176,7 +176,7 @@ pub(crate) fn complete(answer: &Value) -> &Value {
     &answer["resultTable"]["rows"]
 }
 
-fn snapshot(dir: &Path, workers: &[Worker], place: impl Fn(u64) -> Vec<usize>) -> Snapshot {
+pub(crate) fn snapshot(dir: &Path, workers: &[Worker], place: impl Fn(u64) -> Vec<usize>) -> Snapshot {
     let node = |at: usize| NodeEntry {
         name: format!("n{at}").parse().unwrap(),
         id: NodeId(at as u64 + 1),

@@ -4,8 +4,11 @@
 
 mod answers;
 mod cluster;
+mod clusters;
 mod failures;
 mod feed;
+mod health;
 mod limits;
+mod routes;
 mod surfaces;
 mod worker;
