@@ -1,7 +1,8 @@
 //! Fail-open as the managers see it: switches, gates, counts.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
+use parking_lot::Mutex;
 use pointsman_ids::catalog::SelectorKind;
 use pointsman_instance_selector::{FailOpen, FailOpenGate};
 use pointsman_routing::{CoreSettings, FAIL_OPEN_KEY, RouteRequest};
@@ -90,4 +91,60 @@ fn each_cluster_decides_for_its_own_part() {
     let gates: Vec<_> = table.fail_open_gates.iter().map(|(_, gate)| *gate).collect();
     assert_eq!(gates, [FailOpenGate::Passed, FailOpenGate::NoCandidates]);
     assert_eq!(world.figure("fail_open_requests_total", &[("cluster", "east")]), Some(0.0));
+}
+
+/// Lines that something writes to the log.
+fn told(run: impl FnOnce()) -> Vec<String> {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).finish();
+    tracing::subscriber::with_default(subscriber, run);
+    let text = String::from_utf8(log.0.lock().clone()).unwrap();
+    text.lines().filter(|line| line.contains("fail-open")).map(str::to_owned).collect()
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn every_decision_is_one_event_and_one_count() {
+    let counts = |world: &World| {
+        let count = |name: &str| world.figure(name, &[]).unwrap_or_default();
+        [count("fail_open_eligible_requests_total"), count("fail_open_requests_total")]
+    };
+    for (switches, observed, excluded, events, counted) in [
+        (ON, "n1", true, 1, [1.0, 1.0]),
+        (FailOpen::default(), "n1", true, 1, [1.0, 0.0]),
+        (ON, "n1", false, 0, [0.0, 0.0]),
+        (ON, "n1=error", true, 0, [0.0, 0.0]),
+    ] {
+        let mut world = world(switches);
+        world.put("home", shape("t", &[seg("a", "n1", observed)])).unwrap();
+        if excluded {
+            world.mark("n1");
+        }
+        let lines = told(|| drop(world.route("t", 0).unwrap()));
+        assert_eq!((lines.len(), counts(&world)), (events, counted), "{switches:?} {observed}: {lines:?}");
+    }
+}
+
+#[test]
+fn a_doubtful_word_of_the_cluster_is_warned_of_once() {
+    let mut world = world(ON);
+    let mut say = |text: &str| {
+        let config = BTreeMap::from([(FAIL_OPEN_KEY.to_owned(), text.to_owned())]);
+        told(|| world.core.set_config(&"home".parse().unwrap(), config).unwrap()).len()
+    };
+    assert_eq!([say("yes"), say("yes"), say("no"), say("FALSE"), say("True")], [1, 0, 1, 0, 0]);
 }
