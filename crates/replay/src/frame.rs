@@ -25,15 +25,16 @@ pub(crate) fn replay(root: &Node, options: &Options) -> Result<Outcome, Scenario
     }
     let mut fields = root.fields()?;
     let kind = fields.require("kind")?;
-    let name = kebab_case(&fields.require("name")?)?;
-    fields.optional("about", one_line)?;
-    let steps = match kind.word(&KINDS)? {
-        Kind::Routing => routing::replay(fields, options)?,
+    let run = match kind.word(&KINDS)? {
+        Kind::Routing => routing::replay,
         Kind::Readiness | Kind::ShardClient => {
-            return Err(kind.error("scenarios of this kind cannot be replayed yet"));
+            let word = kind.text()?;
+            return Err(kind.error(format_args!("scenarios of kind '{word}' cannot be replayed yet")));
         }
     };
-    Ok(Outcome { name, steps })
+    let name = kebab_case(&fields.require("name")?)?;
+    fields.optional("about", one_line)?;
+    Ok(Outcome { name, steps: run(fields, options)? })
 }
 
 fn kebab_case(at: &At<'_>) -> Result<String, ScenarioError> {

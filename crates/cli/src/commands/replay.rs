@@ -95,7 +95,8 @@ mod tests {
 
     use super::*;
 
-    const RIGHT: &str = "kind: routing\nname: it\nabout: it\nsteps:\n  - check: {}\n    expect: {unhealthy: []}\n";
+    const RIGHT: &str =
+        "kind: routing\nname: it\nabout: it\nsteps:\n  - check: {}\n    expect: {unhealthy: []}\n";
 
     fn replayed(files: &[&Path], format: Printed) -> (String, u8) {
         let files = files.iter().map(|file| file.to_path_buf()).collect();

@@ -24,7 +24,7 @@ fn segment_lines(segment: &SegmentExplanation, node: &impl Fn(&NodeKey) -> Strin
         line.push_str("; it is new");
     }
     if let Some(rule) = segment.rule {
-        line = format!("{line}; {}", rule_words(rule));
+        line = format!("{line}; {}", rule_words(rule, choices(segment)));
     }
     if let Some(gate) = gate_words(segment.fail_open).filter(|_| matches!(segment.fate, Fate::Unavailable(_)))
     {
@@ -50,16 +50,24 @@ fn fate(segment: &SegmentExplanation, node: &impl Fn(&NodeKey) -> String) -> Str
     }
 }
 
-fn rule_words(rule: Rule) -> String {
+/// Among how many candidates the rule picked: those that can be chosen, or those that fail-open tries.
+fn choices(segment: &SegmentExplanation) -> usize {
+    let is_choice = |candidate: &&CandidateExplanation| match segment.fate {
+        Fate::FailOpen(_) => candidate.verdict == Verdict::Excluded,
+        _ => matches!(candidate.verdict, Verdict::Usable | Verdict::Optional),
+    };
+    segment.candidates.iter().filter(is_choice).count()
+}
+
+fn rule_words(rule: Rule, choices: usize) -> String {
+    let indexed = |what: &str, index: u64| format!("{what} {index} modulo {choices}");
     match rule {
-        Rule::Turn(turn) => format!("by turn: {turn} modulo the candidates that can be chosen"),
-        Rule::Fixed(hash) => format!("fixed replica: {hash} modulo the candidates that can be chosen"),
-        Rule::Replica(index) => {
-            format!("one replica per request: {index} modulo the candidates that can be chosen")
-        }
-        Rule::Ranking => "the first by pool, statistics, score and name".to_owned(),
+        Rule::Turn(turn) => indexed("in turn: candidate", turn),
+        Rule::Fixed(hash) => indexed("fixed replica: candidate", hash),
+        Rule::Replica(index) => indexed("one index per request: candidate", index),
+        Rule::Ranking => format!("the first of {choices} by pool, statistics, score and name"),
         Rule::ReplicaGroup { partition, group } => {
-            format!("replica group {group} of placement partition {partition} is complete")
+            format!("replica group {group} of placement partition {partition} is the first that is complete")
         }
     }
 }

@@ -95,7 +95,7 @@ fn explanations_tell_the_rule_and_what_ruled_out_the_others() {
     let outcome = replay(&steps, "it.yaml", &Options { explain: true }).unwrap();
     let lines = Format::Text.lines("it.yaml", &outcome).join("\n");
     for part in [
-        "s0: served by n2; by turn: 0 modulo",
+        "s0: served by n2; in turn: candidate 0 modulo 1",
         "n1 (pool 3): ruled out: excluded by the failure detector",
         "n2 (pool -1): can be chosen",
         "s1: unavailable (all_excluded); no fail-open: it is off",
