@@ -68,14 +68,18 @@ impl Published {
         let news = match self.delta(reader)?.filter(may_be_sent) {
             Some(delta) => {
                 reader.held.forget(&delta);
-                Some(News::Delta(delta))
+                News::Delta(delta)
             }
-            None => self.whole().map(News::Whole),
+            None => match self.whole() {
+                Some(snapshot) => {
+                    reader.held = Held::default();
+                    News::Whole(snapshot)
+                }
+                None => return Ok(None),
+            },
         };
-        if news.is_some() {
-            (reader.has, reader.came) = (self.version, false);
-        }
-        Ok(news)
+        (reader.has, reader.came) = (self.version, false);
+        Ok(Some(news))
     }
 
     fn delta(&self, reader: &Reader) -> Result<Option<pb::Delta>, Error> {

@@ -5,6 +5,8 @@
 //! | `pointsman_coordinator_active` | gauge | 1 while it holds the lease, else 0 |
 //! | `pointsman_coordinator_epoch` | gauge | fencing epoch; 0 while it stands by |
 //! | `pointsman_coordinator_feed_version` | gauge | newest version of the routing feed |
+//! | `pointsman_coordinator_brokers` | gauge | brokers that watch the feed |
+//! | `pointsman_coordinator_brokers_behind` | gauge | those that do not route by the newest version yet |
 //! | `pointsman_coordinator_nodes{state}` | gauge | members that were heard, by state of their session |
 //! | `pointsman_coordinator_collections` | gauge | collections of the catalog |
 //! | `pointsman_coordinator_loads` | gauge | registered loads |
@@ -22,7 +24,7 @@ use pointsman_ids::{Epoch, FeedVersion};
 use pointsman_metastore::Error;
 use pointsman_query_coord::SessionState;
 
-use crate::state::State;
+use crate::{brokers::Brokers, state::State};
 
 #[expect(clippy::cast_precision_loss, reason = "gauges are floating point; what is lost is below any use")]
 fn number(value: u64) -> f64 {
@@ -36,6 +38,13 @@ pub(crate) fn active(epoch: Option<Epoch>) {
 
 pub(crate) fn published(version: FeedVersion) {
     gauge!("pointsman_coordinator_feed_version").set(number(version.0));
+}
+
+pub(crate) fn brokers(brokers: &Brokers, newest: FeedVersion) {
+    let live = brokers.live();
+    let behind = live.values().filter(|broker| broker.routes_by < newest).count();
+    gauge!("pointsman_coordinator_brokers").set(number(live.len() as u64));
+    gauge!("pointsman_coordinator_brokers_behind").set(number(behind as u64));
 }
 
 pub(crate) fn promoted() {

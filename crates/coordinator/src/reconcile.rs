@@ -143,6 +143,7 @@ impl Tenure {
             }
             Err(error) => tracing::error!(%error, "the feed cannot be made"),
         }
+        self.count_brokers();
     }
 }
 

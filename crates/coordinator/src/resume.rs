@@ -34,7 +34,7 @@ impl Digests {
 }
 
 /// What a broker held when it came, as far as it was told nothing of it since.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Held {
     nodes: BTreeSet<String>,
     collections: BTreeMap<String, Vec<u8>>,

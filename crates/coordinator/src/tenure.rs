@@ -110,6 +110,12 @@ impl Tenure {
         self.state.lock()
     }
 
+    /// Brings the figures of brokers up to date.
+    pub(crate) fn count_brokers(&self) {
+        let newest = self.feed.borrow().as_ref().map(|feed| feed.version);
+        metrics::brokers(&self.brokers, newest.unwrap_or_default());
+    }
+
     /// Has the reconciler look again soon.
     pub(crate) fn wake(&self) {
         self.wake.notify_one();

@@ -56,9 +56,11 @@ impl pb::routing_feed_server::RoutingFeed for FeedService {
         let pb::AcknowledgeRequest { broker, watch, version } = request.into_inner();
         let acknowledge = || {
             let tenure = self.0.active()?;
-            tenure.brokers.acknowledge(&broker, watch, FeedVersion(version), tenure.now())
+            tenure.brokers.acknowledge(&broker, watch, FeedVersion(version), tenure.now())?;
+            tenure.count_brokers();
+            Ok(())
         };
-        acknowledge().map_err(|error| status(&error))?;
+        acknowledge().map_err(|error: Error| status(&error))?;
         Ok(Response::new(pb::AcknowledgeResponse {}))
     }
 }
@@ -76,6 +78,7 @@ impl Registered {
     fn new(tenure: Arc<Tenure>, broker: String, acknowledges: bool) -> Self {
         tracing::info!(broker, "a broker watches the feed");
         let number = tenure.brokers.open(&broker, acknowledges, tenure.now());
+        tenure.count_brokers();
         Self { tenure, broker, number, acknowledges }
     }
 
@@ -98,6 +101,7 @@ impl Drop for Registered {
     fn drop(&mut self) {
         tracing::info!(broker = self.broker, "a broker's watch ended");
         self.tenure.brokers.close(self.number);
+        self.tenure.count_brokers();
     }
 }
 

@@ -190,3 +190,23 @@ fn a_delta_that_makes_no_sense_is_refused_by_name() {
     assert_eq!(refused_delta(|d| d.changed.push(d.changed[0].clone())), "a delta names collection 't' twice");
     assert!(refused_delta(|d| d.cluster = "a b".into()).contains("cluster name"));
 }
+
+#[test]
+fn a_change_of_copies_costs_what_it_changes() {
+    let name = |at: usize| format!("orders-2026-01-{at:08}");
+    let held = |seen: &dyn Fn(usize) -> bool| {
+        let state = |at| Some(if seen(at) { CopyState::Online } else { CopyState::Offline });
+        Snapshot {
+            collections: vec![Arc::new(collection(
+                "t",
+                (0..10_000).map(|at| segment(&name(at), state(at))).collect(),
+            ))],
+            ..snapshot()
+        }
+    };
+    let (before, after) =
+        (held(&|_| false), Snapshot { version: FeedVersion(5), ..held(&|at| at % 100 == 7) });
+    let delta = pb::Delta::from(&Delta::between(&before, &after)).encoded_len();
+    let whole = pb::Snapshot::from(&after).encoded_len();
+    assert!(delta < 100 * 64, "{delta} bytes of {whole}");
+}

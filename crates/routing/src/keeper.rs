@@ -188,7 +188,7 @@ impl Keeper {
     }
 }
 
-/// Takes what a watch of `cluster` brought. A whole snapshot takes a while, and is taken beside the threads that serve.
+/// Takes what a watch of `cluster` brought. That may take a while, and is done beside the threads that serve.
 ///
 /// # Errors
 /// When the process is going down.
@@ -206,18 +206,13 @@ async fn take(
         let text = format!("a coordinator of cluster '{about}' is named as one of '{cluster}'");
         return Ok((core, Err(Error::new(ErrorCode::ParameterInvalid, text))));
     }
-    match news {
-        News::Delta(delta) => {
-            let taken = core.apply_delta(&delta, now);
-            Ok((core, taken))
-        }
-        News::Whole(snapshot) => {
-            let work = move || {
-                let taken = core.apply(*snapshot, now);
-                (core, taken)
-            };
-            let done = tokio::task::spawn_blocking(work).await;
-            done.map_err(|error| Error::new(ErrorCode::ServiceInternal, error.to_string()))
-        }
-    }
+    let work = move || {
+        let taken = match news {
+            News::Whole(snapshot) => core.apply(*snapshot, now),
+            News::Delta(delta) => core.apply_delta(&delta, now),
+        };
+        (core, taken)
+    };
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Error::new(ErrorCode::ServiceInternal, error.to_string()))
 }

@@ -24,6 +24,9 @@ use crate::{RoutingView, holding::Digests};
 /// The coordinator sends something about once per second; a watch that is silent for so long is dead.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
 
+/// The first news may be everything, which takes a while to come over a slow network.
+const FIRST_NEWS_WITHIN: Duration = Duration::from_secs(60);
+
 /// Pause between two acknowledgements while nothing changes: they tell the coordinator that the broker lives.
 const ACKNOWLEDGE_EVERY: Duration = Duration::from_secs(1);
 
@@ -188,19 +191,23 @@ impl Watch {
         applied: &watch::Sender<(u64, FeedVersion)>,
         lived: &mut bool,
     ) -> Result<(), Ended> {
+        let mut patience = FIRST_NEWS_WITHIN;
         loop {
-            let message = match timeout(STALLED_AFTER, stream.message()).await {
+            let message = match timeout(patience, stream.message()).await {
                 Ok(Ok(Some(message))) => message,
                 Ok(Ok(None)) => return Err(away("the coordinator ended the watch").into()),
                 Ok(Err(status)) => return Err(pointsman_proto::error(&status).into()),
-                Err(_) => return Err(away(format!("no word for {STALLED_AFTER:?}")).into()),
+                Err(_) => return Err(away(format!("no word for {patience:?}")).into()),
             };
             let watch = message.watch;
             let news = self.read(message).await?;
             *lived = true;
             match news {
                 None => self.say(Said::Heard(self.epoch)).await?,
-                Some(news) => has = self.tell(news).await?,
+                Some(news) => {
+                    patience = STALLED_AFTER;
+                    has = self.tell(news).await?;
+                }
             }
             applied.send_if_modified(|before| std::mem::replace(before, (watch, has)) != (watch, has));
         }
@@ -232,7 +239,7 @@ impl Watch {
                 Some(News::Whole(Box::new(read)))
             }
             (None, Some(delta)) => {
-                let read = Delta::try_from(delta);
+                let read = aside(move || Delta::try_from(delta)).await?;
                 // The same would come again.
                 self.start_anew |= read.is_err();
                 Some(News::Delta(Box::new(read?)))
