@@ -1,6 +1,6 @@
 //! `pointsman collection alter`.
 
-use clap::{ArgGroup, Args};
+use clap::Args;
 use pointsman_proto::coordinator::v1::{
     self as pb, AlterCollectionRequest, Clusters, PlacementPartitions, Samplers,
 };
@@ -24,10 +24,6 @@ once, loaded or not; queries that run go on by the old ones.";
 
 /// Options of `collection alter`.
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("change").required(true).multiple(true).args([
-    "selector", "consistent_replicas", "fixed_replica", "fail_closed", "samplers", "placement_partitions", "clusters",
-    "query_timeout", "no_samplers", "no_placement_partitions", "no_clusters", "no_query_timeout",
-])))]
 pub(crate) struct AlterArgs {
     /// Name of the collection
     name: String,
@@ -49,6 +45,9 @@ pub(crate) struct AlterArgs {
 
 impl AlterArgs {
     /// The change as message.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when nothing is changed, or something stands twice.
     fn request(&self) -> Result<AlterCollectionRequest, Failure> {
         let given = &self.options;
         let message = pb::CollectionOptions::from(&given.options(1)?);
@@ -56,7 +55,7 @@ impl AlterArgs {
         let samplers = Samplers { samplers: routing.samplers };
         let partitions = PlacementPartitions { partitions: routing.placement_partitions };
         let clusters = Clusters { names: message.clusters };
-        Ok(AlterCollectionRequest {
+        let request = AlterCollectionRequest {
             name: self.name.clone(),
             selector: given.selector.map(|_| message.selector),
             consistent_replicas: given.consistent_replicas,
@@ -67,7 +66,12 @@ impl AlterArgs {
                 .then_some(partitions),
             clusters: (self.no_clusters || !given.clusters.is_empty()).then_some(clusters),
             query_timeout_ms: if self.no_query_timeout { Some(0) } else { message.query_timeout_ms },
-        })
+        };
+        if request == (AlterCollectionRequest { name: self.name.clone(), ..Default::default() }) {
+            let text = "name what is to change, such as --fail-closed; `pointsman collection alter --help` lists it all";
+            return Err(Failure::Usage(text.into()));
+        }
+        Ok(request)
     }
 }
 
@@ -134,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_change_changes_something_and_does_not_contradict_itself() {
-        assert!(read("").unwrap_err().contains("required"));
+        assert!(read("").unwrap_err().contains("name what is to change"));
         assert!(read("--no-samplers --sampler few=first:2").unwrap_err().contains("cannot be used with"));
     }
 }

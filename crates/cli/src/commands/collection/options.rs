@@ -41,7 +41,7 @@ impl From<Selector> for SelectorKind {
 /// Options that can be chosen at creation and changed later.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct OptionArgs {
-    /// How replicas are chosen [default: balanced]
+    /// How replicas are chosen; balanced unless chosen
     #[arg(long, value_enum)]
     pub(super) selector: Option<Selector>,
     /// Never mix two replicas; with the selectors replica_group and strict_replica_group
@@ -60,10 +60,10 @@ pub(super) struct OptionArgs {
     /// multi_stage_replica_group
     #[arg(long = "placement-partition", value_name = "N=NODES/NODES", value_parser = partition)]
     pub(super) placement_partitions: Vec<Partition>,
-    /// Clusters that it spans, such as local,east [default: the local one alone]
+    /// Clusters that it spans, such as local,east; the local one alone unless chosen
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = clap::value_parser!(ClusterName))]
     pub(super) clusters: Vec<ClusterName>,
-    /// Deadline of its queries, such as 30s [default: the broker's]
+    /// Deadline of its queries, such as 30s; the broker's unless chosen
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = duration::parse)]
     pub(super) query_timeout: Option<Duration>,
 }
