@@ -4,14 +4,14 @@ use std::{any::Any, path::PathBuf, sync::Arc};
 
 use datafusion::{
     common::{DataFusionError, Result as DataFusionResult},
-    execution::SessionState,
+    execution::{SessionState, SessionStateBuilder, runtime_env::RuntimeEnv},
 };
 use datafusion_distributed::{
     DistributedExt, Worker, WorkerPlanRewriteEvent, WorkerPlanRewriteEventResponse, WorkerQueryContext,
 };
 use parking_lot::Mutex;
 use pointsman_channels::Channels;
-use pointsman_ids::Result;
+use pointsman_ids::{Error, ErrorCode, Result};
 use tonic::service::Routes;
 
 use crate::{
@@ -53,14 +53,18 @@ pub fn worker_routes(
 ) -> Result<Routes> {
     let segments = Arc::new(Segments::new(Arc::clone(&store)));
     let runtime = runtime_env(settings.memory_limit, settings.spill_dir, Arc::new(OnlySegments(segments)))?;
+    let template = template(Arc::clone(&runtime)).map_err(|error| {
+        Error::new(ErrorCode::ServiceInternal, format!("setting up sessions of the worker: {error}"))
+    })?;
     let sessions = Sessions {
+        template,
         store,
         resolver: Resolver::new(channels, None),
         target_partitions: settings.target_partitions.max(1),
     };
     let worker = Worker::from_session_builder(move |context| {
         let session = sessions.build(context);
-        async move { session }
+        async move { Ok(session) }
     });
     let worker = worker.with_runtime_env(runtime).with_version(env!("CARGO_PKG_VERSION"));
     Ok(Routes::new(worker.into_worker_server()))
@@ -69,29 +73,34 @@ pub fn worker_routes(
 /// Files that a task may read, held until its session ends.
 type Holds = Mutex<Vec<Arc<dyn Any + Send + Sync>>>;
 
+/// What the sessions of all tasks have in common. Naming a few hundred functions takes longer than a small task.
+fn template(runtime: Arc<RuntimeEnv>) -> DataFusionResult<SessionState> {
+    let mut session = SessionStateBuilder::new().with_default_features().with_runtime_env(runtime).build();
+    bounded::register(&mut session)?;
+    Ok(session)
+}
+
 /// Makes the sessions of tasks.
 struct Sessions {
+    template: SessionState,
     store: Arc<dyn SegmentStore>,
     resolver: Resolver,
     target_partitions: usize,
 }
 
 impl Sessions {
-    fn build(&self, context: WorkerQueryContext) -> DataFusionResult<SessionState> {
+    /// A session with the task's configuration, which is all that tells one task's session from another's.
+    fn build(&self, mut context: WorkerQueryContext) -> SessionState {
         let store = Arc::clone(&self.store);
-        let mut builder = context.builder;
-        let config = builder.config().take().unwrap_or_default();
-        let config =
+        let mut config = context.builder.config().take().unwrap_or_default();
+        config.set_distributed_channel_resolver(self.resolver.clone());
+        config.set_distributed_worker_plan_rewrite_handler(move |event: WorkerPlanRewriteEvent<'_>| {
+            admit(&store, event)
+        });
+        let mut session = self.template.clone();
+        *session.config_mut() =
             config.with_target_partitions(self.target_partitions).with_extension(Arc::new(Holds::default()));
-        let mut session = builder
-            .with_config(config)
-            .with_distributed_channel_resolver(self.resolver.clone())
-            .with_distributed_worker_plan_rewrite_handler(move |event: WorkerPlanRewriteEvent<'_>| {
-                admit(&store, event)
-            })
-            .build();
-        bounded::register(&mut session)?;
-        Ok(session)
+        session
     }
 }
 

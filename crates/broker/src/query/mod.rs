@@ -9,6 +9,7 @@ mod picture;
 mod reports;
 mod router;
 mod running;
+mod tries;
 
 use std::{
     any::Any,
@@ -27,6 +28,7 @@ use pointsman_engine::{Engine, Statement};
 use pointsman_ids::{AnswerCode, ClusterName, CollectionName, Error, ErrorClass, ErrorCode, Result};
 use pointsman_program::QueryThreads;
 use pointsman_routing::{Routing, RoutingView};
+use pointsman_scatter::RetryBudget;
 use pointsman_settings::QuerySettings;
 
 use crate::{
@@ -67,6 +69,7 @@ pub(crate) struct Queries {
     catalogs: Arc<Catalogs>,
     admission: Admission,
     in_flight: Arc<InFlight>,
+    budget: Arc<RetryBudget>,
     ids: QueryIds,
 }
 
@@ -91,8 +94,9 @@ impl Queries {
         let Parts { max_in_flight, clock, routing, engine, threads, catalogs } = parts;
         let admission = Admission::new(settings.max_concurrent, settings.max_waiting);
         let in_flight = Arc::new(InFlight::new(max_in_flight, PATIENCE));
+        let budget = Arc::new(RetryBudget::new(settings.retry_ratio));
         let ids = QueryIds::new(seed);
-        Self { name, settings, clock, routing, engine, threads, catalogs, admission, in_flight, ids }
+        Self { name, settings, clock, routing, engine, threads, catalogs, admission, in_flight, budget, ids }
     }
 
     /// Answers one query, errors included.
@@ -140,6 +144,7 @@ impl Queries {
     /// Sets the gauges.
     pub(crate) fn publish_metrics(&self) {
         self.admission.publish();
+        metrics::retry_budget_exhausted(self.budget.exhausted());
     }
 
     async fn run(&self, id: &str, started: MonoTime, body: &QueryBody) -> Answer {
@@ -206,8 +211,14 @@ impl Queries {
     }
 }
 
+/// Bytes of a text that is parsed sooner than another thread would wake up.
+const SHORT_TEXT: usize = 1024;
+
 /// Parses beside the threads that serve: a long text takes its time.
 async fn check(sql: &str) -> Result<Statement> {
+    if sql.len() <= SHORT_TEXT {
+        return Statement::check(sql);
+    }
     let sql = sql.to_owned();
     let checked = tokio::task::spawn_blocking(move || Statement::check(&sql)).await;
     checked.unwrap_or_else(|panicked| {
