@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use pointsman_engine::QueryError;
 use pointsman_ids::UnavailableCause;
 use pointsman_routing::{FeedState, RoutingView};
 
@@ -11,6 +12,9 @@ const QUERY_SECONDS: &str = "pointsman_broker_query_seconds";
 const RETRIES: &str = "pointsman_broker_query_retries_total";
 const RUNNING: &str = "pointsman_broker_queries_running";
 const WAITING: &str = "pointsman_broker_queries_waiting";
+const PARTS: &str = "pointsman_broker_parts_total";
+const REROUTED: &str = "pointsman_broker_parts_rerouted_total";
+const BUDGET: &str = "pointsman_broker_retry_budget_exhausted_total";
 const PARTIAL: &str = "pointsman_broker_partial_answers_total";
 const NO_NODE: &str = "pointsman_broker_no_node_found_total";
 const FEED_VERSION: &str = "pointsman_broker_feed_version";
@@ -21,6 +25,12 @@ pub(crate) fn describe() {
     describe_counter!(QUERIES, "Queries that ended, by outcome.");
     describe_histogram!(QUERY_SECONDS, Unit::Seconds, "Time from a query's arrival to its answer.");
     describe_counter!(RETRIES, "Queries that were run again because a node failed under them.");
+    describe_counter!(PARTS, "Parts of queries, a node with its segments each, that ended, by outcome.");
+    describe_counter!(REROUTED, "Parts whose segments were routed again inside their query, by cause.");
+    describe_counter!(
+        BUDGET,
+        "Parts and queries that were not run again because the budget for it was used up."
+    );
     describe_gauge!(RUNNING, "Queries that run.");
     describe_gauge!(WAITING, "Queries that wait for a place.");
     describe_counter!(PARTIAL, "Partial answers, by cause.");
@@ -65,6 +75,44 @@ pub(crate) fn query_ended(outcome: Outcome, took: Duration) {
 /// One query is run again.
 pub(crate) fn query_retried() {
     counter!(RETRIES).increment(1);
+}
+
+/// How a part ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PartOutcome {
+    /// Its rows count.
+    Answered,
+    /// Its node failed.
+    Failed,
+    /// The deadline passed before it had answered.
+    Silent,
+}
+
+/// Parts ended.
+pub(crate) fn parts(outcome: PartOutcome, count: usize) {
+    let label = match outcome {
+        PartOutcome::Answered => "answered",
+        PartOutcome::Failed => "failed",
+        PartOutcome::Silent => "silent",
+    };
+    counter!(PARTS, "outcome" => label).increment(count as u64);
+}
+
+/// A part that failed like this was routed again.
+pub(crate) fn part_rerouted(failure: &QueryError) {
+    let cause = match failure {
+        QueryError::Unreachable { .. } => "unreachable",
+        QueryError::Interrupted { .. } => "interrupted",
+        QueryError::NotLoaded { .. } => "not_loaded",
+        QueryError::NodeFailed { memory: true, .. } => "out_of_memory",
+        _ => "failed",
+    };
+    counter!(REROUTED, "cause" => cause).increment(1);
+}
+
+/// How often the budget for retries was used up so far.
+pub(crate) fn retry_budget_exhausted(times: u64) {
+    counter!(BUDGET).absolute(times);
 }
 
 /// One answer lacks segments for this cause.

@@ -90,6 +90,15 @@ impl PlannedQuery {
         }
     }
 
+    /// Waits for no worker any more: those that are [running](Self::running) count as silent, their segments as
+    /// unavailable, and what the others gave becomes the answer. Does nothing where rows flow between nodes; a worker
+    /// that gave more rows than could be held back is waited for still.
+    pub fn time_is_up(&self) {
+        if let Some(retry) = &self.retry {
+            retry.time_is_up();
+        }
+    }
+
     /// The workers that scan, ascending, as they were planned.
     pub fn nodes(&self) -> &[Url] {
         &self.slots

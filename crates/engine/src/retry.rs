@@ -42,6 +42,7 @@ use self::{
 };
 use crate::{
     failure::classify,
+    first::First,
     location::SegmentPath,
     router::{Rerouted, Router},
     scans::CollectionScan,
@@ -72,6 +73,8 @@ pub(crate) struct Retry {
     moves: Mutex<Moves>,
     /// By stage and task.
     parts: Mutex<BTreeMap<(usize, usize), Arc<Part>>>,
+    /// The query's time has passed.
+    late: First<()>,
     /// Tasks that run, by node.
     running: Mutex<BTreeMap<Url, usize>>,
     next: AtomicUsize,
@@ -101,6 +104,7 @@ impl Retry {
             buffer: Buffer::new(bytes),
             moves: Mutex::new(Moves::new(scans)),
             parts: Mutex::default(),
+            late: First::default(),
             running: Mutex::default(),
             next: AtomicUsize::new(FIRST_NUMBER),
         }
@@ -114,6 +118,15 @@ impl Retry {
     /// Workers with tasks that have not ended.
     pub(crate) fn running(&self) -> BTreeSet<Url> {
         self.running.lock().keys().cloned().collect()
+    }
+
+    /// Waits for no part any more: what has not ended counts as silent, and the query goes on without it.
+    pub(crate) fn time_is_up(&self) {
+        self.late.set(());
+    }
+
+    fn silent(&self, leg: &Leg) {
+        self.moves.lock().silent(leg);
     }
 
     fn part(&self, key: TaskKey) -> Arc<Part> {

@@ -38,7 +38,7 @@ pub(super) fn judge(router: &AttemptRouter, error: QueryError) -> Result<Broken,
 }
 
 /// Puts the names of the nodes, which people know, beside the addresses that stand in the text.
-fn named(nodes: &[RoutedNode], error: Error) -> Error {
+pub(super) fn named(nodes: &[RoutedNode], error: Error) -> Error {
     let names: Vec<_> = nodes.iter().map(|node| node.key.to_string()).collect();
     if names.is_empty() { error } else { error.context(format!("node {}", names.join(", "))) }
 }

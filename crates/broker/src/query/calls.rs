@@ -52,9 +52,10 @@ impl Calls {
         nodes: impl IntoIterator<Item = &NodeKey>,
     ) -> Result<(), Vec<(NodeKey, Error)>> {
         let remaining = self.deadline.saturating_sub(self.now());
-        let entering = nodes.into_iter().map(async |node| match self.places.enter(node, remaining).await {
-            Ok(place) => Ok(self.sent(node, place)),
-            Err(error) => Err((node.clone(), error)),
+        let entering = nodes.into_iter().map(async |node| {
+            let place = self.places.enter(node, remaining).await.map_err(|error| (node.clone(), error))?;
+            self.sent(node, place);
+            Ok(())
         });
         let refused: Vec<_> = join_all(entering).await.into_iter().filter_map(Result::err).collect();
         if refused.is_empty() { Ok(()) } else { Err(refused) }
@@ -82,11 +83,6 @@ impl Calls {
         self.end(node, |took, allowance| Ended::Failed { took, allowance })
     }
 
-    /// The nodes with calls under way, ascending.
-    pub(super) fn nodes(&self) -> Vec<NodeKey> {
-        self.open.lock().keys().cloned().collect()
-    }
-
     fn sent(&self, node: &NodeKey, place: Place) {
         let sent = self.now();
         let measuring = self.view.sent(node, sent);
@@ -103,7 +99,8 @@ impl Calls {
         true
     }
 
-    fn now(&self) -> Duration {
+    /// Since the start of the clock.
+    pub(super) fn now(&self) -> Duration {
         self.clock.mono().since_start()
     }
 }

@@ -1,11 +1,8 @@
 //! Rows are held back until the last one is there: a query can be run again only while nothing was sent.
 
-use arrow::{
-    array::{Array, AsArray},
-    datatypes::{BinaryViewType, DataType, StringViewType},
-    record_batch::RecordBatch,
-};
+use arrow::record_batch::RecordBatch;
 use futures::{Stream, StreamExt};
+use pointsman_engine::batch_bytes;
 use pointsman_settings::QuerySettings;
 use tokio::time::Instant;
 
@@ -78,7 +75,7 @@ pub(super) async fn collect<E>(
             rows.cut = Some(Cut::Rows(limits.rows));
             break;
         }
-        let bytes = size(&batch);
+        let bytes = batch_bytes(&batch);
         if bytes > left.bytes {
             rows.cut = Some(Cut::Bytes(limits.bytes));
             break;
@@ -89,29 +86,11 @@ pub(super) async fn collect<E>(
     Ok(rows)
 }
 
-/// Bytes that a batch would take if it shared nothing with others.
-fn size(batch: &RecordBatch) -> usize {
-    batch.columns().iter().map(|column| own_bytes(column) + viewed_bytes(column)).sum()
-}
-
-fn own_bytes(column: &dyn Array) -> usize {
-    column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size())
-}
-
-/// Texts that a view points to are not part of its own size.
-fn viewed_bytes(column: &dyn Array) -> usize {
-    match column.data_type() {
-        DataType::Utf8View => column.as_byte_view::<StringViewType>().total_buffer_bytes_used(),
-        DataType::BinaryView => column.as_byte_view::<BinaryViewType>().total_buffer_bytes_used(),
-        _ => 0,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::{convert::Infallible, sync::Arc};
 
-    use arrow::array::{ArrayRef, Int64Array, StringViewArray};
+    use arrow::array::{Array, ArrayRef, Int64Array, StringViewArray};
 
     use super::*;
 

@@ -13,7 +13,10 @@ use pointsman_ids::{
 use pointsman_routing::RoutingView;
 use pointsman_scatter::{Coverage, LeftOut, UnavailableSegment};
 
-use super::router::{self, AttemptRouter};
+use super::{
+    router::{self, AttemptRouter},
+    tries::Tries,
+};
 use crate::answer::{Answer, CoverageBody};
 
 /// The routing of a query: what is asked of whom, as far as it has come.
@@ -96,62 +99,44 @@ impl Picture {
         used_up.flat_map(|missing| &missing.nodes).filter(|node| failed.contains(node)).collect()
     }
 
-    /// Fills in the figures and the coverage of an answer for which all nodes that were asked gave their rows. The
-    /// engine does not count segments with matching rows: it could be all of them.
-    pub(super) fn fill_answered(&self, answer: &mut Answer, failed: &BTreeSet<NodeKey>) -> Option<Error> {
-        let mut coverage = self.asked(answer, failed);
-        coverage.nodes_answered = coverage.nodes_asked;
-        for scan in &*self.scans {
-            coverage.add_answered(scan.parts.iter().map(|part| part.segments.len() as u64).sum());
-            coverage.segments_fail_open += scan.fail_open.len() as u64;
-        }
+    /// Fills in the figures and the coverage of an answer for which nodes were asked: what they answered counts, the
+    /// rest is unavailable. The engine does not count segments with matching rows: it could be all of them.
+    pub(super) fn fill_asked(&self, answer: &mut Answer, tries: &Tries) -> Option<Error> {
+        let mut coverage = self.left_out();
+        tries.cover(&mut coverage);
+        // Nodes that failed in an attempt before this one, and whose segments nobody has taken over.
+        let (asked, attempts) = (tries.nodes().asked, tries.attempts());
+        let before = self.used_up(attempts.failed_nodes()).into_iter().filter(|node| !asked.contains(node));
+        coverage.nodes_asked += before.count() as u64;
+        let parts = self.scans.iter().flat_map(|scan| &scan.parts);
+        answer.num_servers_queried = coverage.nodes_asked;
         answer.num_servers_responded = coverage.nodes_answered;
+        answer.num_segments_queried = parts.map(|part| part.segments.len() as u64).sum();
         answer.num_segments_processed = coverage.segments_answered();
         answer.num_segments_matched = coverage.segments_answered();
+        answer.total_docs = self.total_rows;
+        answer.pools = self.pools.iter().copied().collect();
         self.fill(answer, &coverage)
     }
 
-    /// Fills in the figures and the coverage of an answer for which nobody was asked.
-    pub(super) fn fill_refused(&self, answer: &mut Answer, failed: &BTreeSet<NodeKey>) -> Option<Error> {
-        self.fill(answer, &self.coverage(failed))
-    }
-
-    /// Fills in the figures and the coverage of an answer without rows: what was asked is unavailable, for this cause.
-    pub(super) fn fill_unanswered(
-        &self,
-        answer: &mut Answer,
-        failed: &BTreeSet<NodeKey>,
-        cause: UnavailableCause,
-    ) -> Option<Error> {
-        let mut coverage = self.asked(answer, failed);
+    /// Fills in the figures and the coverage of an answer for which nobody was asked, though some could have been.
+    pub(super) fn fill_refused(&self, answer: &mut Answer, tries: &Tries) -> Option<Error> {
+        let mut coverage = self.left_out();
+        coverage.nodes_failed = tries.attempts().failed_nodes().len() as u64;
         for scan in &*self.scans {
-            for part in &scan.parts {
-                let nodes = std::slice::from_ref(&part.node);
-                part.segments
-                    .iter()
-                    .for_each(|at| coverage.add_unavailable(|| unavailable(scan, *at, cause, nodes)));
+            for missing in &scan.unavailable {
+                coverage
+                    .add_unavailable(|| unavailable(scan, missing.segment, missing.cause, &missing.nodes));
             }
         }
         self.fill(answer, &coverage)
     }
 
-    /// What holds once nodes were asked, whether or not they answered.
-    fn asked(&self, answer: &mut Answer, failed: &BTreeSet<NodeKey>) -> Coverage {
-        let mut coverage = self.coverage(failed);
-        let parts = self.scans.iter().flat_map(|scan| &scan.parts);
-        coverage.nodes_asked = self.nodes().len() as u64;
-        answer.num_servers_queried = coverage.nodes_asked;
-        answer.num_segments_queried = parts.map(|part| part.segments.len() as u64).sum();
-        answer.total_docs = self.total_rows;
-        answer.pools = self.pools.iter().copied().collect();
-        coverage
-    }
-
-    /// What holds before anybody is asked.
-    fn coverage(&self, failed: &BTreeSet<NodeKey>) -> Coverage {
+    /// What does not have to be asked for.
+    fn left_out(&self) -> Coverage {
         let mut coverage = Coverage::default();
-        coverage.nodes_failed = failed.len() as u64;
         coverage.routing_age.clone_from(&self.ages);
+        coverage.not_connected.clone_from(&self.not_connected);
         for scan in &*self.scans {
             let (new, optional) = self.left_out_of(scan);
             let served: usize = scan.parts.iter().map(|part| part.segments.len()).sum();
@@ -160,10 +145,6 @@ impl Picture {
             coverage.add_left_out(LeftOut::New, new as u64);
             coverage.add_left_out(LeftOut::OptionalSkipped, optional as u64);
             coverage.add_left_out(LeftOut::Unknown, scan.asked.len().saturating_sub(known) as u64);
-            for missing in &scan.unavailable {
-                coverage
-                    .add_unavailable(|| unavailable(scan, missing.segment, missing.cause, &missing.nodes));
-            }
         }
         coverage
     }

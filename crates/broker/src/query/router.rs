@@ -6,13 +6,18 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use pointsman_engine::{Part, Routed, Router, Unavailable};
+use pointsman_engine::{CollectionScan, FailedPart, Part, Rerouted, Routed, Router, Unavailable};
 use pointsman_ids::{ClusterName, CollectionName, Error, NodeKey, Result, feed::CollectionEntry};
 use pointsman_instance_selector::FailOpenGate;
 use pointsman_routing::{RequestIds, RouteRequest, RoutedNode, Routing, RoutingTable, RoutingView, Wanted};
 use url::Url;
 
-use super::{calls::Calls, reports::Charge};
+use super::{
+    broken::named,
+    calls::Calls,
+    reports::Charge,
+    tries::{Choose, Tries},
+};
 use crate::request::QueryOptions;
 
 /// Routes all scans of one attempt by one view, around the nodes that failed in earlier attempts.
@@ -25,6 +30,7 @@ pub(super) struct AttemptRouter {
     view: Arc<RoutingView>,
     /// One id per collection, the same in every attempt.
     ids: Arc<RequestIds>,
+    tries: Arc<Tries>,
     without: BTreeSet<NodeKey>,
     options: QueryOptions,
     /// The collections that the query reads.
@@ -60,7 +66,7 @@ impl AttemptRouter {
         calls: Calls,
         view: Arc<RoutingView>,
         ids: Arc<RequestIds>,
-        without: BTreeSet<NodeKey>,
+        tries: Arc<Tries>,
         options: &QueryOptions,
         collections: &BTreeSet<String>,
     ) -> Self {
@@ -70,7 +76,8 @@ impl AttemptRouter {
             calls,
             view,
             ids,
-            without,
+            without: tries.attempts().failed_nodes().clone(),
+            tries,
             options: options.clone(),
             collections: collections.clone(),
             noted: Mutex::default(),
@@ -99,6 +106,15 @@ impl AttemptRouter {
     pub(super) fn failed(&self, node: &RoutedNode, charge: Charge, evidence: &str) {
         self.calls.failed(&node.key);
         charge.report(&self.routing, node, evidence);
+    }
+
+    /// For each segment of a scan that has a node or nobody, ascending, the number of those that it must stay with.
+    pub(super) fn together(&self, scan: &CollectionScan) -> Vec<Option<u32>> {
+        let served =
+            scan.parts.iter().flat_map(|part| part.segments.iter().map(|at| (*at, Some(&part.node))));
+        let missing = scan.unavailable.iter().map(|missing| (missing.segment, None));
+        let chosen: BTreeMap<u32, Option<&NodeKey>> = served.chain(missing).collect();
+        self.view.groups(scan.collection.name.as_str(), self.options.sampler.as_deref(), chosen)
     }
 
     /// What was noted so far.
@@ -163,10 +179,35 @@ impl Router for AttemptRouter {
         nodes.into_iter().map(|node| (node.key, node.url)).collect()
     }
 
+    fn reroute(&self, failed: &FailedPart) -> Rerouted {
+        let Some(node) = self.node(&failed.node) else { return Rerouted::Whole };
+        let error = named(std::slice::from_ref(&node), failed.error.clone().into());
+        self.failed(&node, Charge::of(&failed.error), error.message());
+        let (query, code) = (&self.query, error.code().name());
+        tracing::warn!(query, node = %node.key, code, "a part of a query failed");
+        tracing::debug!(query, message = error.message(), "the part failed because");
+        self.tries.reroute(failed, &node.key, error, self, self.calls.now())
+    }
+
     fn answered(&self, node: &Url) {
         if let Some(node) = self.node(node) {
             self.answered(&node.key);
         }
+    }
+}
+
+impl Choose for AttemptRouter {
+    fn choose(
+        &self,
+        collection: &CollectionEntry,
+        segments: &[u32],
+        without: &BTreeSet<NodeKey>,
+    ) -> Result<RoutingTable> {
+        self.table(collection, segments, without)
+    }
+
+    fn begin(&self, node: &NodeKey) -> Result<()> {
+        self.calls.begin_now(node)
     }
 }
 

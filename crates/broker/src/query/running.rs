@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use pointsman_clock::MonoTime;
-use pointsman_engine::{PlannedQuery, QueryError, Statement};
+use pointsman_engine::{CollectionScan, PlannedQuery, QueryError, Statement};
 use pointsman_ids::{Error, ErrorCode, NodeKey, Result, UnavailableCause};
 use pointsman_routing::RequestIds;
 use pointsman_scatter::{Attempts, Decision, Limits};
@@ -24,10 +24,14 @@ use super::{
     picture::Picture,
     reports::Charge,
     router::AttemptRouter,
+    tries::Tries,
 };
 
 /// How long an answer waits for the nodes' figures once all rows are there.
 const FIGURES_PATIENCE: Duration = Duration::from_millis(20);
+
+/// How long an answer waits, when the deadline has passed, for what becomes of the rows that have come.
+const LAST_ROWS: Duration = Duration::from_millis(100);
 
 /// One query, from the moment it has a place.
 #[derive(Debug)]
@@ -38,7 +42,7 @@ pub(super) struct Running<'a> {
     statement: &'a Statement,
     /// One id per collection, for all attempts.
     ids: Arc<RequestIds>,
-    attempts: Attempts,
+    tries: Arc<Tries>,
 }
 
 /// What an attempt led to.
@@ -59,15 +63,16 @@ impl<'a> Running<'a> {
         timeout: Duration,
     ) -> Self {
         let limits = Limits { max_attempts: queries.settings.max_attempts, timeout };
-        let attempts = Attempts::new(limits, started.since_start());
-        Self { queries, id, request, statement, ids: Arc::default(), attempts }
+        let attempts = Attempts::new(limits, started.since_start()).within(Arc::clone(&queries.budget));
+        let tries = Arc::new(Tries::new(attempts));
+        Self { queries, id, request, statement, ids: Arc::default(), tries }
     }
 
     /// Runs the query until there is an answer.
     ///
     /// # Errors
     /// The query's own, and those of routing.
-    pub(super) async fn run(mut self) -> Result<Answer> {
+    pub(super) async fn run(self) -> Result<Answer> {
         loop {
             if let Ended::Answer(answer) = self.attempt().await? {
                 return Ok(*answer);
@@ -76,7 +81,7 @@ impl<'a> Running<'a> {
     }
 
     /// One attempt with one view, from planning to the last row.
-    async fn attempt(&mut self) -> Result<Ended> {
+    async fn attempt(&self) -> Result<Ended> {
         let router = Arc::new(self.router());
         let began = Instant::now();
         let planned = Arc::new(self.plan(&router).await?);
@@ -89,8 +94,11 @@ impl<'a> Running<'a> {
             picture.causes().into_iter().for_each(metrics::partial_answer);
             return Ok(Ended::Answer(Box::new(self.refused(&picture))));
         }
+        let scans = planned.scans();
+        let together = |scan: &CollectionScan| router.together(scan);
+        self.tries.sent(&scans, together, planned.stages() == 1, self.now())?;
         if let Err(refused) = router.calls().begin(picture.nodes()).await {
-            return self.crowded(&picture, refused);
+            return Ok(self.crowded(&picture, refused));
         }
         let limits = collect::Limits::from(&self.queries.settings);
         let running = {
@@ -99,13 +107,17 @@ impl<'a> Running<'a> {
         };
         // The deadline is kept here, where nothing computes.
         let rows = async { running.await.unwrap_or_else(|ended| Err(query_ended(ended))) };
-        let answer = match tokio::time::timeout(self.remaining(), rows).await {
+        let mut rows = Box::pin(rows);
+        let answer = match tokio::time::timeout(self.remaining(), &mut rows).await {
             Ok(Ok(rows)) => {
+                // What was routed again stands in the picture as it is now.
+                let picture = self.picture(&planned, &router);
                 picture.nodes().into_iter().for_each(|node| router.answered(node));
-                self.answered(&planned, &picture, rows).await
+                self.tries.all_ended();
+                self.answered(&planned, &picture, rows, Exceptions::default()).await
             }
-            Ok(Err(error)) => return self.broken(&router, &picture, error),
-            Err(_) => self.silent(&planned, &router, &picture),
+            Ok(Err(error)) => return self.broken(&planned, &router, error),
+            Err(_) => self.silent(&planned, &router, rows).await,
         };
         let trace_info =
             if self.request.trace { self.trace(&planned, planning, began) } else { BTreeMap::new() };
@@ -124,7 +136,7 @@ impl<'a> Running<'a> {
             Calls::new(in_flight, clock, Arc::clone(&view), deadline),
             view,
             Arc::clone(&self.ids),
-            self.attempts.failed_nodes().clone(),
+            Arc::clone(&self.tries),
             &self.request.options,
             self.statement.collections(),
         )
@@ -139,19 +151,24 @@ impl<'a> Running<'a> {
         let planning = self.queries.engine.plan(self.statement, &catalog, Arc::clone(router) as _);
         match tokio::time::timeout(self.remaining(), planning).await {
             Ok(planned) => planned.map_err(Error::from),
-            Err(_) => Err(self.attempts.deadline_exceeded(self.now())),
+            Err(_) => Err(self.tries.attempts().deadline_exceeded(self.now())),
         }
     }
 
     /// All rows are there, or as many as the limits allow.
-    async fn answered(&self, planned: &PlannedQuery, picture: &Picture, rows: Rows) -> Answer {
+    async fn answered(
+        &self,
+        planned: &PlannedQuery,
+        picture: &Picture,
+        rows: Rows,
+        mut exceptions: Exceptions,
+    ) -> Answer {
         let mut answer = self.blank();
-        let mut exceptions = Exceptions::default();
-        if let Some(missing) = picture.fill_answered(&mut answer, self.attempts.failed_nodes()) {
+        if let Some(missing) = picture.fill_asked(&mut answer, &self.tries) {
             exceptions.push(&missing);
             picture.causes().into_iter().for_each(metrics::partial_answer);
         }
-        self.blame(picture, &mut exceptions);
+        self.blame(picture, self.tries.not_made_good(), &mut exceptions);
         picture.missing_clusters().iter().for_each(|missing| exceptions.push(missing));
         answer.broker_reduce_time_ms =
             rows.first_at.map(|at| crate::millis(at.elapsed())).unwrap_or_default();
@@ -161,7 +178,8 @@ impl<'a> Running<'a> {
             let scanned = planned.scanned_rows(FIGURES_PATIENCE.min(self.remaining())).await;
             answer.num_docs_scanned = scanned.unwrap_or_default();
         }
-        if exceptions.is_empty() || self.request.options.allow_partial {
+        let is_wanted = exceptions.is_empty() || self.request.options.allow_partial;
+        if is_wanted && !picture.is_nobody_to_ask() {
             answer.result_table = ResultTable::new(planned.schema(), rows.batches);
             answer.num_rows_result_set = answer.result_table.as_ref().map_or(0, |table| table.rows() as u64);
         }
@@ -176,29 +194,44 @@ impl<'a> Running<'a> {
     }
 
     /// Nodes have no place to give: they are out for this query, and charged with nothing.
-    fn crowded(&mut self, picture: &Picture, refused: Vec<(NodeKey, Error)>) -> Result<Ended> {
-        let now = self.now();
-        match self.attempts.failed(refused, now) {
-            Decision::Again => {
-                metrics::query_retried();
-                Ok(Ended::Again)
-            }
+    fn crowded(&self, picture: &Picture, refused: Vec<(NodeKey, Error)>) -> Ended {
+        let (nodes, mut errors): (Vec<_>, Vec<_>) = refused.into_iter().unzip();
+        let full = || Error::new(ErrorCode::ServiceTooManyRequests, "nodes have no place to give");
+        let error = errors.pop().unwrap_or_else(full);
+        let decision = self.tries.broke(nodes, &error, self.now());
+        if decision == Decision::Again {
+            metrics::query_retried();
+        }
+        self.decided(decision, picture)
+    }
+
+    fn decided(&self, decision: Decision, picture: &Picture) -> Ended {
+        match decision {
+            Decision::Again => Ended::Again,
             Decision::GiveUp(error) => {
                 let exceptions = Exceptions::from(&error);
                 let answer = self.unanswered(picture, UnavailableCause::RetriesUsedUp, exceptions);
-                Ok(Ended::Answer(Box::new(answer)))
+                Ended::Answer(Box::new(answer))
             }
         }
     }
 
-    /// The deadline passed. What the nodes owe is missing; without nodes it was the broker that took too long.
-    fn silent(&self, planned: &PlannedQuery, router: &AttemptRouter, picture: &Picture) -> Answer {
+    /// The deadline passed. What nodes owe is missing, and what the others gave is the answer if it comes of itself;
+    /// without nodes it was the broker that took too long.
+    async fn silent(
+        &self,
+        planned: &PlannedQuery,
+        router: &AttemptRouter,
+        rows: impl Future<Output = Result<Rows, QueryError>>,
+    ) -> Answer {
         let silent = planned.running();
         if silent.is_empty() || planned.stages() == 0 {
-            let error = self.attempts.deadline_exceeded(self.now());
+            let error = self.tries.attempts().deadline_exceeded(self.now());
             return Answer { exceptions: Exceptions::from(&error).into_list(), ..self.blank() };
         }
         let nodes: Vec<_> = silent.iter().filter_map(|url| router.node(url)).collect();
+        let running = nodes.iter().map(|node| node.key.clone()).collect();
+        let silence = self.tries.time_is_up(&planned.scans(), &running);
         let charge = Charge::of_silence(silent.len());
         for node in &nodes {
             router.failed(node, charge, "did not answer within a query's deadline");
@@ -206,42 +239,39 @@ impl<'a> Running<'a> {
         let names: Vec<_> = nodes.iter().map(|node| node.key.node.to_string()).collect();
         let text = format!("{} nodes [{}] did not answer", names.len(), names.join(", "));
         let exceptions = Exceptions::from(&Error::new(ErrorCode::NodeSilent, text));
-        self.unanswered(picture, UnavailableCause::NodeSilent, exceptions)
+        let is_answer = silence.rows_count && self.request.options.allow_partial;
+        planned.time_is_up();
+        let rows = if is_answer { tokio::time::timeout(LAST_ROWS, rows).await.ok() } else { None };
+        let picture = self.picture(planned, router);
+        match rows {
+            Some(Ok(rows)) => self.answered(planned, &picture, rows, exceptions).await,
+            _ => self.unanswered(&picture, UnavailableCause::NodeSilent, exceptions),
+        }
     }
 
     /// An error came instead of rows.
-    fn broken(&mut self, router: &AttemptRouter, picture: &Picture, error: QueryError) -> Result<Ended> {
+    fn broken(&self, planned: &PlannedQuery, router: &AttemptRouter, error: QueryError) -> Result<Ended> {
         let broken = judge(router, error)?;
+        let decision = self.tries.verdict().unwrap_or_else(|| self.decide(router, &broken));
+        if decision == Decision::Again {
+            self.announce(&broken);
+        }
+        Ok(self.decided(decision, &self.picture(planned, router)))
+    }
+
+    /// Tells of the nodes that failed, and asks whether to go on.
+    fn decide(&self, router: &AttemptRouter, broken: &Broken) -> Decision {
         for node in &broken.nodes {
             router.failed(node, broken.charge, broken.error.message());
         }
-        match self.decide(&broken) {
-            Decision::Again => {
-                self.announce(&broken);
-                Ok(Ended::Again)
-            }
-            Decision::GiveUp(error) => {
-                let answer =
-                    self.unanswered(picture, UnavailableCause::RetriesUsedUp, Exceptions::from(&error));
-                Ok(Ended::Answer(Box::new(answer)))
-            }
-        }
-    }
-
-    /// Asks whether to go on.
-    fn decide(&mut self, broken: &Broken) -> Decision {
-        let now = self.now();
-        if broken.nodes.is_empty() {
-            return self.attempts.lagged(broken.error.clone(), now);
-        }
-        let failed = broken.nodes.iter().map(|node| (node.key.clone(), broken.error.clone()));
-        self.attempts.failed(failed, now)
+        let nodes = broken.nodes.iter().map(|node| node.key.clone()).collect();
+        self.tries.broke(nodes, &broken.error, self.now())
     }
 
     fn announce(&self, broken: &Broken) {
         metrics::query_retried();
         let nodes: Vec<_> = broken.nodes.iter().map(|node| node.key.to_string()).collect();
-        let (nodes, attempt) = (nodes.join(", "), self.attempts.number());
+        let (nodes, attempt) = (nodes.join(", "), self.tries.attempts().number());
         let code = broken.error.code().name();
         tracing::warn!(
             query = self.id,
@@ -256,9 +286,9 @@ impl<'a> Running<'a> {
     /// The answer when nobody is asked, though segments are missing.
     fn refused(&self, picture: &Picture) -> Answer {
         let mut answer = self.blank();
-        let missing = picture.fill_refused(&mut answer, self.attempts.failed_nodes());
+        let missing = picture.fill_refused(&mut answer, &self.tries);
         let mut exceptions = missing.as_ref().map(Exceptions::from).unwrap_or_default();
-        self.blame(picture, &mut exceptions);
+        self.blame(picture, BTreeMap::new(), &mut exceptions);
         picture.missing_clusters().iter().for_each(|missing| exceptions.push(missing));
         answer.exceptions = exceptions.into_list();
         answer
@@ -268,20 +298,22 @@ impl<'a> Running<'a> {
     fn unanswered(&self, picture: &Picture, cause: UnavailableCause, mut exceptions: Exceptions) -> Answer {
         metrics::partial_answer(cause);
         let mut answer = self.blank();
-        if let Some(missing) = picture.fill_unanswered(&mut answer, self.attempts.failed_nodes(), cause) {
+        if let Some(missing) = picture.fill_asked(&mut answer, &self.tries) {
             exceptions.push(&missing);
         }
-        self.blame(picture, &mut exceptions);
+        self.blame(picture, BTreeMap::new(), &mut exceptions);
         picture.missing_clusters().iter().for_each(|missing| exceptions.push(missing));
         answer.exceptions = exceptions.into_list();
         answer
     }
 
     /// Nodes that failed and left segments without anybody else stand in the answer.
-    fn blame(&self, picture: &Picture, exceptions: &mut Exceptions) {
-        let failures = self.attempts.failures();
-        let used_up = picture.used_up(self.attempts.failed_nodes());
-        used_up.into_iter().filter_map(|node| failures.get(node)).for_each(|error| exceptions.push(error));
+    fn blame(&self, picture: &Picture, mut failed: BTreeMap<NodeKey, Error>, exceptions: &mut Exceptions) {
+        let attempts = self.tries.attempts();
+        for node in picture.used_up(attempts.failed_nodes()) {
+            failed.extend(attempts.failures().get(node).map(|error| (node.clone(), error.clone())));
+        }
+        failed.values().for_each(|error| exceptions.push(error));
     }
 
     fn blank(&self) -> Answer {
@@ -296,7 +328,7 @@ impl<'a> Running<'a> {
         began: Instant,
     ) -> BTreeMap<&'static str, Value> {
         BTreeMap::from([
-            ("attempts", json!(self.attempts.number())),
+            ("attempts", json!(self.tries.attempts().number())),
             ("planning_us", json!(planning.as_micros())),
             ("attempt_us", json!(began.elapsed().as_micros())),
             ("stages", json!(planned.stages())),
@@ -309,7 +341,7 @@ impl<'a> Running<'a> {
     }
 
     fn remaining(&self) -> Duration {
-        self.attempts.remaining(self.now())
+        self.tries.attempts().remaining(self.now())
     }
 }
 

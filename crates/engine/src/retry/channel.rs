@@ -64,7 +64,11 @@ impl WorkerChannel for PartChannel {
             });
         }
         let (lent, back) = lend(messages);
-        let opened = self.inner.coordinator_channel(headers, request, lent, metrics, context).await;
+        // A query whose time has passed does not wait for what silent nodes say of their plans.
+        let opened = tokio::select! {
+            opened = self.inner.coordinator_channel(headers, request, lent, metrics, context) => opened,
+            () = self.retry.late.wait() => return Ok(stream::empty().boxed()),
+        };
         let answers = opened.unwrap_or_else(|error| stream::iter([Err(error)]).boxed());
         let own = Arc::clone(&part);
         let answers = answers.filter_map(move |answer| {
@@ -77,7 +81,10 @@ impl WorkerChannel for PartChannel {
                 }
             })
         });
-        Ok(answers.chain(stream::once(figures(part, back)).filter_map(ready)).boxed())
+        let retry = Arc::clone(&self.retry);
+        let late = async move { retry.late.wait().await };
+        let answers = answers.chain(stream::once(figures(part, back)).filter_map(ready));
+        Ok(answers.take_until(Box::pin(late)).boxed())
     }
 
     async fn execute_task(

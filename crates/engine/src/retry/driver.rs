@@ -3,7 +3,7 @@
 use std::{ops::Range, sync::Arc};
 
 use datafusion::{
-    common::{DataFusionError, Result},
+    common::{DataFusionError, Result, internal_datafusion_err},
     execution::{SendableRecordBatchStream, TaskContext, memory_pool::MemoryConsumer},
     physical_expr::LexOrdering,
     physical_plan::{
@@ -23,10 +23,10 @@ use url::Url;
 
 use super::{
     Batches, Retry,
-    leg::{Failure, Leg, run},
+    leg::{Failure, Leg, Watched, run},
     narrow,
     outlet::{Outlet, Rows, outlet},
-    part::{Part, Template},
+    part::{Loss, Part, Template},
 };
 
 /// How rows are asked for: the same for every task of a part.
@@ -58,13 +58,13 @@ impl Driver {
     async fn first(&self, url: Url, rows: Result<Vec<Batches>>, outlets: &[Outlet]) -> Ended {
         self.retry.asked(&url);
         let ran = match rows {
-            Ok(rows) => run(rows, outlets, self.retry.room(&self.request.context), &self.part.loss).await,
+            Ok(rows) => self.read(rows, outlets, &self.part.loss).await,
             Err(error) => Err(Failure::unseen(error)),
         };
         self.retry.ended(&url, ran.is_ok());
         let Err(failure) = ran else { return Ok(()) };
-        let Some(template) = self.part.template().await else { return Err(failure.error) };
-        let Some(segments) = narrow::segments(&template.plan)? else { return Err(failure.error) };
+        let Some(template) = self.part.template().await else { return Err(lost(failure)) };
+        let Some(segments) = narrow::segments(&template.plan)? else { return Err(lost(failure)) };
         self.part.set_rerouted();
         let leg = Leg { url, hop: 0, segments, plan: Arc::clone(&template.plan) };
         self.again(&template, leg, failure, outlets).await
@@ -82,11 +82,15 @@ impl Driver {
 
     async fn attempt(&self, template: &Template, leg: &Leg, outlets: &[Outlet]) -> Result<(), Failure> {
         let task = self.retry.start(template, leg, &self.request).await.map_err(Failure::unseen)?;
-        let room = self.retry.room(&self.request.context);
-        run(task.rows, outlets, room, &task.loss).await?;
+        self.read(task.rows, outlets, &task.loss).await?;
         drop(task.done);
         self.part.add_figures(task.figures);
         Ok(())
+    }
+
+    async fn read(&self, rows: Vec<Batches>, outlets: &[Outlet], loss: &Loss) -> Result<(), Failure> {
+        let room = self.retry.room(&self.request.context);
+        run(rows, outlets, room, Watched { loss, late: &self.retry.late }).await
     }
 
     /// Runs a failed leg's segments elsewhere.
@@ -98,10 +102,14 @@ impl Driver {
         outlets: &'a [Outlet],
     ) -> BoxFuture<'a, Ended> {
         async move {
-            let Failure { error, released } = failure;
-            if released {
-                return Err(error);
-            }
+            let error = match failure {
+                Failure::Unseen(error) => error,
+                Failure::Seen(error) => return Err(error),
+                Failure::Late => {
+                    self.retry.silent(&leg);
+                    return Ok(());
+                }
+            };
             let Some(successors) = self.retry.reroute(&leg, &error) else { return Err(error) };
             let legs = successors.into_iter().map(|(url, segments)| {
                 let plan = narrow::narrow(&template.plan, &segments)?;
@@ -172,5 +180,13 @@ impl Driver {
             .with_batch_size(context.session_config().batch_size())
             .with_reservation(MemoryConsumer::new("merging parts").register(context.memory_pool()))
             .build()
+    }
+}
+
+/// The error of a part that cannot be made good.
+fn lost(failure: Failure) -> Arc<DataFusionError> {
+    match failure {
+        Failure::Unseen(error) | Failure::Seen(error) => error,
+        Failure::Late => Arc::new(internal_datafusion_err!("the query's time has passed")),
     }
 }

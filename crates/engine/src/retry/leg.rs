@@ -20,7 +20,7 @@ use super::{
     part::Loss,
     room::Room,
 };
-use crate::{location::SegmentPath, size::batch_bytes};
+use crate::{first::First, location::SegmentPath, size::batch_bytes};
 
 /// Some segments of a part on one node.
 #[derive(Debug)]
@@ -33,19 +33,31 @@ pub(super) struct Leg {
     pub(super) plan: Arc<dyn ExecutionPlan>,
 }
 
-/// How a task failed.
+/// How a task ended otherwise than well.
 #[derive(Clone, Debug)]
-pub(super) struct Failure {
-    pub(super) error: Arc<DataFusionError>,
+pub(super) enum Failure {
+    /// Nobody has seen a row of it.
+    Unseen(Arc<DataFusionError>),
     /// Some of its rows were handed over: they cannot be taken back.
-    pub(super) released: bool,
+    Seen(Arc<DataFusionError>),
+    /// Its rows are not waited for any more, and nobody has seen one.
+    Late,
 }
 
 impl Failure {
-    /// One that nobody has seen a row of.
+    /// A failure before any row was handed over.
     pub(super) fn unseen(error: impl Into<Arc<DataFusionError>>) -> Self {
-        Self { error: error.into(), released: false }
+        Self::Unseen(error.into())
     }
+}
+
+/// What may end a task before its rows do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Watched<'a> {
+    /// Its node was lost.
+    pub(super) loss: &'a Loss,
+    /// The query's time has passed.
+    pub(super) late: &'a First<()>,
 }
 
 /// Rows with the number of their partition.
@@ -57,7 +69,7 @@ pub(super) async fn run(
     partitions: Vec<Batches>,
     outlets: &[Outlet],
     mut room: Room,
-    loss: &Loss,
+    Watched { loss, late }: Watched<'_>,
 ) -> Result<(), Failure> {
     let numbered = |(number, rows): (usize, Batches)| rows.map(move |batch| (number, batch)).boxed();
     let mut rows = select_all(partitions.into_iter().enumerate().map(numbered));
@@ -68,6 +80,7 @@ pub(super) async fn run(
             biased;
             next = rows.next() => next,
             error = loss.wait() => return Err(Failure::unseen(error)),
+            () = late.wait() => return Err(Failure::Late),
         };
         let Some((partition, batch)) = next else { break };
         let batch = batch.map_err(Failure::unseen)?;
@@ -87,7 +100,7 @@ pub(super) async fn run(
         passed = passing => passed.map(drop).map_err(Arc::new),
         error = loss.wait() => Err(error),
     };
-    passed.map_err(|error| Failure { error, released: true })
+    passed.map_err(Failure::Seen)
 }
 
 /// Hands over what does not fit, batch by batch, for as long as it is wanted.

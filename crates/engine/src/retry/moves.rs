@@ -5,13 +5,14 @@ use std::{
     sync::Arc,
 };
 
+use pointsman_ids::UnavailableCause;
 use url::Url;
 
 use super::leg::Leg;
 use crate::{
     failure::QueryError,
     location::SegmentPath,
-    router::{FailedPart, FailedScan, Routed},
+    router::{FailedPart, FailedScan, Routed, Unavailable},
     scans::{CollectionScan, check},
 };
 
@@ -76,6 +77,25 @@ impl Moves {
             }
         }
         true
+    }
+
+    /// Notes that nobody answers in time for the segments of a leg.
+    pub(super) fn silent(&mut self, leg: &Leg) {
+        let Some(open) = self.open(leg, QueryError::Cancelled) else { return };
+        let routed = open.scans.iter().map(|scan| {
+            let known = self.scans.iter().filter(|known| known.collection.id == scan.collection.id);
+            let parts = known.flat_map(|known| &known.parts);
+            let nodes: Vec<_> =
+                parts.filter(|part| part.url == leg.url).map(|part| part.node.clone()).collect();
+            let silent = |at: &u32| Unavailable {
+                segment: *at,
+                cause: UnavailableCause::NodeSilent,
+                nodes: nodes.clone(),
+            };
+            Routed { unavailable: scan.segments.iter().map(silent).collect(), ..Routed::default() }
+        });
+        let routed = routed.collect();
+        self.record(&open, routed);
     }
 
     fn go(&mut self, scan: &FailedScan, routed: &Routed) {

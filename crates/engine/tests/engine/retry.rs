@@ -375,3 +375,29 @@ async fn dropping_the_rows_ends_the_tasks_that_took_over() {
     }
     crate::failures::eventually("the end of the work", || cluster.nodes[0].tasks() <= idle + 6).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_the_time_is_up_what_has_come_is_the_answer() {
+    let cluster = cluster(2, 1);
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = Url::parse(&format!("http://{}", silent.local_addr().expect("an address"))).expect("a URL");
+    let mut router = cluster.router.clone();
+    router.nodes[1].1 = url.clone();
+    let planned = plan(&cluster, &Around::new(router), "SELECT count(*) FROM lineitem").await;
+    let mut rows = planned.execute().expect("rows");
+    tokio::time::timeout(Duration::from_millis(500), rows.try_next()).await.expect_err("one is silent");
+    assert_eq!(planned.running(), BTreeSet::from([url]));
+    planned.time_is_up();
+    let rows: Vec<_> = rows.try_collect().await.expect("what has come");
+    let held = cluster.nodes[0].store.held();
+    let lineitem = cluster.snapshot.collection("lineitem").expect("a collection");
+    let answered = lineitem.segments.iter().filter(|segment| held.contains(&segment.id));
+    assert_eq!(compare::rows(&rows), [answered.map(|segment| segment.rows).sum::<u64>().to_string()]);
+    assert_eq!(segments(&planned), (3, 3));
+    let scans = planned.scans();
+    let missing = &scans[0].unavailable[0];
+    assert_eq!(
+        (missing.cause, &missing.nodes),
+        (UnavailableCause::NodeSilent, &vec![cluster.nodes[1].key.clone()])
+    );
+}

@@ -42,6 +42,23 @@ impl Parts {
         self.carry_out(number, moves)
     }
 
+    /// The attempt as a whole failed: rows that cannot be taken back are lost. These nodes are to blame, those of upper
+    /// stages, which no part names, among them; without any, the routing lagged. The query starts over, or gives up.
+    pub fn broke(
+        &mut self,
+        nodes: impl IntoIterator<Item = (NodeKey, Error)>,
+        error: Error,
+        now: Duration,
+    ) -> Decision {
+        for (node, error) in nodes {
+            self.attempts.note(node, error);
+        }
+        match self.start_over(error, now) {
+            Next::GiveUp(error) => Decision::GiveUp(error),
+            _ => Decision::Again,
+        }
+    }
+
     /// The query runs again from its beginning, if it may. What a segment was asked for so far counts: it is never
     /// asked for more often than the limit says.
     fn start_over(&mut self, error: Error, now: Duration) -> Next {

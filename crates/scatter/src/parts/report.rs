@@ -111,7 +111,7 @@ impl Parts {
     }
 
     /// The nodes that failed at a segment or were silent; for one that nobody was asked for, those that routing named.
-    fn nodes_concerned(&self, place: Place) -> Vec<NodeKey> {
+    pub fn nodes_concerned(&self, place: Place) -> Vec<NodeKey> {
         if let Some(State::Unroutable(unroutable)) = self.get(place).map(|segment| &segment.state) {
             return unroutable.nodes.clone();
         }
