@@ -25,6 +25,12 @@ impl Candidate {
         Self { place: if online { node.0 } else { node.0 | OPTIONAL }, group }
     }
 
+    /// The node's place, or a place beyond every node if the candidate is not online.
+    #[inline]
+    pub(crate) fn slot(self) -> u32 {
+        self.place
+    }
+
     /// The node.
     #[inline]
     pub fn node(self) -> NodeIndex {

@@ -1,6 +1,6 @@
 //! What is asked for.
 
-use std::{borrow::Cow, collections::BTreeSet, fmt};
+use std::fmt;
 
 use pointsman_ids::{Error, ErrorCode, GroupNumber};
 
@@ -118,24 +118,4 @@ impl<'a> Request<'a> {
             Error::new(ErrorCode::ParameterInvalid, message)
         })
     }
-}
-
-/// The list without what was named before.
-pub(crate) fn first_places(list: &[u32], segments: usize) -> Cow<'_, [u32]> {
-    if list.is_sorted_by(|one, next| one < next) {
-        return Cow::Borrowed(list);
-    }
-    // One bit per segment; positions beyond the end, which may be anything, in a set of their own.
-    let mut seen = vec![0u64; segments.div_ceil(64)];
-    let mut beyond = BTreeSet::new();
-    let is_first = |at: &&u32| match seen.get_mut(**at as usize / 64) {
-        Some(word) => {
-            let bit = 1 << (**at % 64);
-            let first = *word & bit == 0;
-            *word |= bit;
-            first
-        }
-        None => beyond.insert(**at),
-    };
-    Cow::Owned(list.iter().filter(is_first).copied().collect())
 }

@@ -1,9 +1,11 @@
 //! One of the usable candidates, segment after segment.
 
+use std::cmp::Ordering;
+
 use crate::Candidate;
 
 /// Takes one of a segment's usable candidates, in the order of the request.
-pub(super) trait Chooser {
+pub(super) trait Chooser: Copy {
     /// Which of the candidates; there is at least one.
     fn choose(&mut self, usable: &[Candidate]) -> usize;
 
@@ -32,91 +34,158 @@ pub enum Rule {
 }
 
 /// `balanced`: every segment takes the next of its candidates.
-pub(super) struct Balanced {
-    next: u64,
-}
+#[derive(Clone, Copy)]
+pub(super) struct Balanced(Turn);
 
 impl Balanced {
     pub(super) fn new(turn: u64) -> Self {
-        Self { next: turn }
+        Self(Turn::new(turn))
     }
 }
 
 impl Chooser for Balanced {
     #[inline]
     fn choose(&mut self, usable: &[Candidate]) -> usize {
-        let taken = modulo(self.next, usable.len());
-        self.next += 1;
+        let taken = self.0.of(usable.len());
+        self.0 = self.0.next();
         taken
     }
 
     fn rule(&self) -> Rule {
-        Rule::Turn(self.next)
+        Rule::Turn(self.0.number)
     }
 }
 
 /// Always the same of a segment's candidates.
-pub(super) struct Fixed(pub(super) u64);
+#[derive(Clone, Copy)]
+pub(super) struct Fixed(Turn);
+
+impl Fixed {
+    pub(super) fn new(hash: u64) -> Self {
+        Self(Turn::new(hash))
+    }
+}
 
 impl Chooser for Fixed {
     #[inline]
     fn choose(&mut self, usable: &[Candidate]) -> usize {
-        modulo(self.0, usable.len())
+        self.0.of(usable.len())
     }
 
     fn rule(&self) -> Rule {
-        Rule::Fixed(self.0)
+        Rule::Fixed(self.0.number)
+    }
+}
+
+/// The replica group selectors with one group: one index into each segment's candidates.
+#[derive(Clone, Copy)]
+pub(super) struct OneReplica(Turn);
+
+impl OneReplica {
+    pub(super) fn new(turn: u64) -> Self {
+        Self(Turn::new(turn))
+    }
+}
+
+impl Chooser for OneReplica {
+    #[inline]
+    fn choose(&mut self, usable: &[Candidate]) -> usize {
+        self.0.of(usable.len())
+    }
+
+    fn rule(&self) -> Rule {
+        Rule::Replica(self.0.number)
     }
 }
 
 /// The replica group selectors: one index into each segment's candidates, or a few in turn.
+#[derive(Clone, Copy)]
 pub(super) struct ReplicaGroups {
-    start: u64,
+    start: Turn,
     fixed: bool,
-    /// `o` of the routing rules.
-    offset: u64,
+    /// The start and `o` of the routing rules behind it.
+    turn: Turn,
     /// `G` of the routing rules; at least 1.
     groups: u64,
 }
 
 impl ReplicaGroups {
     pub(super) fn new(turn: u64, groups: u64) -> Self {
-        Self { start: turn, fixed: false, offset: 0, groups }
+        let turn = Turn::new(turn);
+        Self { start: turn, fixed: false, turn, groups }
     }
 
     pub(super) fn fixed(hash: u64, groups: u64) -> Self {
-        Self { start: hash, fixed: true, offset: 0, groups }
+        Self { fixed: true, ..Self::new(hash, groups) }
     }
 }
 
 impl Chooser for ReplicaGroups {
     #[inline]
     fn choose(&mut self, usable: &[Candidate]) -> usize {
-        let taken = modulo(self.start + self.offset, usable.len());
+        let taken = self.turn.of(usable.len());
         self.groups = self.groups.min(usable.len() as u64);
-        self.offset += 1;
-        if self.offset >= self.groups {
-            // Also where a short list has just narrowed the groups.
-            self.offset = self.offset.checked_rem(self.groups).unwrap_or(0);
-        }
+        let offset = self.turn.number - self.start.number + 1;
+        self.turn = match offset.cmp(&self.groups) {
+            Ordering::Less => self.turn.next(),
+            Ordering::Equal => self.start,
+            // Only where a short list has just narrowed the groups.
+            Ordering::Greater => Turn::new(self.start.number + offset % self.groups.max(1)),
+        };
         taken
     }
 
     fn rule(&self) -> Rule {
-        let index = self.start + self.offset;
+        let index = self.turn.number;
         if self.fixed { Rule::Fixed(index) } else { Rule::Replica(index) }
     }
 }
 
-/// `number mod count`; 0 for an empty list. The usual numbers of replicas go without a division.
-#[inline]
-fn modulo(number: u64, count: usize) -> usize {
-    let rest = match count {
-        0 | 1 => 0,
-        2 => number % 2,
-        3 => number % 3,
-        _ => number % count as u64,
-    };
-    // Below the length of a list, so it fits.
-    rest as usize
+/// A number that is taken modulo the length of lists, mostly short ones: for these without a division.
+#[derive(Clone, Copy)]
+struct Turn {
+    number: u64,
+    /// The number modulo 6.
+    sixth: u8,
+}
+
+/// For lists of up to 3: what a number modulo 6 is modulo their length.
+const SHORT: [[u8; 8]; 4] = [[0; 8], [0; 8], [0, 1, 0, 1, 0, 1, 0, 0], [0, 1, 2, 0, 1, 2, 0, 0]];
+
+impl Turn {
+    fn new(number: u64) -> Self {
+        Self { number, sixth: (number % 6) as u8 }
+    }
+
+    #[inline]
+    fn next(self) -> Self {
+        Self { number: self.number + 1, sixth: if self.sixth == 5 { 0 } else { self.sixth + 1 } }
+    }
+
+    /// The number modulo `count`; 0 for an empty list.
+    #[inline]
+    fn of(self, count: usize) -> usize {
+        match SHORT.get(count) {
+            Some(row) => row[usize::from(self.sixth % 8)].into(),
+            // Below the length of a list, so it fits.
+            None => (self.number % count as u64) as usize,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Turn;
+
+    #[test]
+    fn turns_are_taken_modulo_the_length_of_the_list() {
+        let mut turn = Turn::new(1_999_999_993);
+        for number in 1_999_999_993u64..2_000_000_020 {
+            for count in 1..9 {
+                assert_eq!(turn.of(count) as u64, number % count as u64);
+            }
+            assert_eq!(turn.of(0), 0);
+            turn = turn.next();
+        }
+    }
 }

@@ -2,42 +2,34 @@
 
 use std::collections::BTreeMap;
 
+use imbl::Vector;
 use pointsman_ids::GroupNumber;
 
-use super::{Scope, cause};
-use crate::{
-    Candidate, NodeIndex, Segments, Selection, request::first_places, segment::SegmentState,
-    selection::PartEnd,
-};
+use super::{Scope, cause, requested::Requested};
+use crate::{Candidate, NodeIndex, Selection, segment::SegmentState, selection::PartEnd};
 
-/// The picks so far. Every requested segment has one, in the order of the request, if only of nobody: fail-open fills in
-/// what is missing, and the parts keep that order.
+/// The picks so far. Every requested segment has its slot, in the order of the request: the place of the node that takes
+/// it, or a place behind all nodes for nobody. So fail-open fills in what is missing, and the parts keep that order.
 pub(super) struct Draft {
-    picks: Vec<Pick>,
+    slots: Vec<u32>,
     tally: Tally,
 }
 
-/// A requested segment and who takes it.
-#[derive(Clone, Copy)]
-struct Pick {
-    segment: u32,
-    /// The place of the node, or [`Tally::nobody`].
-    slot: u32,
+/// What the picks amount to. Segments go by their place in the request.
+pub(super) struct Tally {
+    /// Served segments by slot; that of nobody stays 0.
+    served: Vec<u32>,
+    optional: Vec<(usize, NodeIndex)>,
+    unavailable: Vec<usize>,
+    new: Vec<usize>,
+    unknown: Vec<usize>,
+    dropped: Vec<usize>,
 }
 
-/// What the picks amount to.
-pub(super) struct Tally {
-    /// Number of picks before the one that is being made.
-    made: usize,
-    /// Served segments by place of the node, and a place more for those that nobody serves, which stays 0.
-    served: Vec<u32>,
-    /// Optional picks, in the order of the request.
-    optional: Vec<(u32, NodeIndex)>,
-    /// Places of the picks of unavailable segments.
-    unavailable: Vec<usize>,
-    new: Vec<u32>,
-    unknown: Vec<u32>,
-    dropped: Vec<u32>,
+/// Decides who takes which segment.
+pub(super) trait Decide {
+    /// Adds the slots of the next segments to the draft, by [`Draft::extend`].
+    fn pick<'s>(&mut self, states: impl ExactSizeIterator<Item = &'s SegmentState>, draft: &mut Draft);
 }
 
 impl Tally {
@@ -46,37 +38,41 @@ impl Tally {
         NodeIndex::at(self.served.len() - 1).0
     }
 
-    /// Number of the pick that is being made.
-    pub(super) fn place(&self) -> usize {
-        self.made
-    }
-
-    /// A candidate takes the segment.
+    /// A candidate takes the segment at a place.
     #[inline]
-    pub(super) fn takes(&mut self, segment: u32, candidate: Candidate) -> u32 {
-        let node = candidate.node();
-        if !candidate.is_online() {
-            self.optional.push((segment, node));
-            return self.nobody();
+    pub(super) fn takes(&mut self, place: usize, candidate: Candidate) -> u32 {
+        let slot = candidate.slot();
+        match self.served.get_mut(slot as usize) {
+            Some(served) => {
+                *served += 1;
+                slot
+            }
+            None => self.takes_optional(place, candidate),
         }
-        self.served[node.usize()] += 1;
-        node.0
     }
 
-    /// Nobody can take the segment.
     #[cold]
-    pub(super) fn misses(&mut self, segment: u32, state: &SegmentState) -> u32 {
-        if state.is_new() {
-            self.new.push(segment)
+    fn takes_optional(&mut self, place: usize, candidate: Candidate) -> u32 {
+        self.optional.push((place, candidate.node()));
+        self.nobody()
+    }
+
+    /// Nobody can take the segment at a place.
+    #[cold]
+    pub(super) fn misses(&mut self, place: usize, state: &SegmentState) -> u32 {
+        if !state.exists() {
+            self.unknown.push(place);
+        } else if state.is_new() {
+            self.new.push(place);
         } else {
-            self.unavailable.push(self.made)
+            self.unavailable.push(place);
         }
         self.nobody()
     }
 
-    /// All who could take the segment stand outside every replica group.
-    pub(super) fn drops(&mut self, segment: u32) -> u32 {
-        self.dropped.push(segment);
+    /// All who could take the segment at a place stand outside every replica group.
+    pub(super) fn drops(&mut self, place: usize) -> u32 {
+        self.dropped.push(place);
         self.nobody()
     }
 }
@@ -85,7 +81,6 @@ impl Draft {
     /// No picks yet.
     pub(super) fn new(scope: &Scope<'_>) -> Self {
         let tally = Tally {
-            made: 0,
             served: vec![0; scope.states.listed.len() + 1],
             optional: Vec::new(),
             unavailable: Vec::new(),
@@ -93,91 +88,114 @@ impl Draft {
             unknown: Vec::new(),
             dropped: Vec::new(),
         };
-        Self { picks: Vec::new(), tally }
+        Self { slots: Vec::with_capacity(scope.requested.len()), tally }
     }
 
-    /// Asks `decide` for the slot of every requested segment that exists, in the order of the request.
-    pub(super) fn visit(
-        &mut self,
-        scope: &Scope<'_>,
-        mut decide: impl FnMut(u32, &SegmentState, &mut Tally) -> u32,
-    ) {
-        let (tally, segments) = (&mut self.tally, &scope.states.segments);
-        let nobody = tally.nobody();
-        let mut unknown = Vec::new();
-        let mut pick = |segment: u32, state: &SegmentState| {
-            let slot = if state.exists() { decide(segment, state, tally) } else { nobody };
-            tally.made += 1;
-            Pick { segment, slot }
-        };
-        match scope.request.segments {
-            Segments::All => {
-                self.picks.reserve(segments.len());
-                let mut first = 0;
-                for leaf in segments.leaves() {
-                    self.picks.extend((first..).zip(leaf).map(|(segment, state)| pick(segment, state)));
-                    first += NodeIndex::at(leaf.len()).0;
-                }
-            }
-            Segments::These(list) => {
-                let mut focus = segments.focus();
-                let list = first_places(list, segments.len());
-                let absent = SegmentState::ABSENT;
-                self.picks.extend(list.iter().map(|segment| {
-                    let state = focus.get(*segment as usize).unwrap_or(&absent);
-                    if !state.exists() {
-                        unknown.push(*segment);
-                    }
-                    pick(*segment, state)
-                }));
-            }
+    /// Has the picks of all requested segments decided, in the order of the request.
+    pub(super) fn visit(&mut self, scope: &Scope<'_>, decide: &mut impl Decide) {
+        let segments = &scope.states.segments;
+        match &scope.requested {
+            Requested::All(_) => segments.leaves().for_each(|leaf| decide.pick(leaf.iter(), self)),
+            Requested::These { list, ascends } => self.visit_list(segments, list, *ascends, decide),
         }
-        self.tally.unknown = unknown;
     }
 
-    /// The unavailable segments with the places of their picks, in the order of the request.
-    pub(super) fn unavailable(&self) -> impl Iterator<Item = (usize, u32)> + Clone {
-        self.tally.unavailable.iter().map(|place| (*place, self.picks[*place].segment))
+    fn visit_list(
+        &mut self,
+        segments: &Vector<SegmentState>,
+        list: &[u32],
+        ascends: bool,
+        decide: &mut impl Decide,
+    ) {
+        let mut focus = segments.focus();
+        let mut rest = list;
+        // Run by run of those that lie in one leaf.
+        while let Some(first) = rest.first().map(|first| *first as usize) {
+            if first >= segments.len() {
+                self.tally.unknown.push(self.slots.len());
+                self.slots.push(self.tally.nobody());
+                rest = &rest[1..];
+                continue;
+            }
+            let (range, leaf) = focus.chunk_at(first);
+            let most = rest.len().min(range.end - first);
+            let state = |segment: &u32| &leaf[*segment as usize - range.start];
+            if ascends && rest[most - 1] as usize == first + most - 1 {
+                // Without gaps.
+                let start = first - range.start;
+                decide.pick(leaf[start..start + most].iter(), self);
+                rest = &rest[most..];
+                continue;
+            }
+            let within = |segment: &&u32| range.contains(&(**segment as usize));
+            let (run, behind) = rest.split_at(rest.iter().take_while(within).count());
+            decide.pick(run.iter().map(state), self);
+            rest = behind;
+        }
+    }
+
+    /// Adds the slots of the next segments: `slot` tells that of each, by its place in the request and its state.
+    #[inline]
+    pub(super) fn extend<'s>(
+        &mut self,
+        states: impl ExactSizeIterator<Item = &'s SegmentState>,
+        mut slot: impl FnMut(usize, &SegmentState, &mut Tally) -> u32,
+    ) {
+        let tally = &mut self.tally;
+        let first = self.slots.len();
+        // Room first and a plain loop then: what the loop carries from segment to segment stays in registers.
+        self.slots.resize(first + states.len(), 0);
+        for (offset, (place, state)) in self.slots[first..].iter_mut().zip(states).enumerate() {
+            *place = slot(first + offset, state, tally);
+        }
+    }
+
+    /// The places of unavailable segments.
+    pub(super) fn unavailable(&self) -> &[usize] {
+        &self.tally.unavailable
     }
 
     /// A candidate takes the segment at a place that nobody had taken.
     pub(super) fn fill(&mut self, place: usize, candidate: Candidate) {
-        let pick = &mut self.picks[place];
-        pick.slot = self.tally.takes(pick.segment, candidate);
+        self.slots[place] = self.tally.takes(place, candidate);
     }
 
-    /// Nothing is unavailable any more: these are the fail-open picks. Returns their segments.
-    pub(super) fn none_unavailable(&mut self) -> Vec<u32> {
-        let places = std::mem::take(&mut self.tally.unavailable);
-        places.into_iter().map(|place| self.picks[place].segment).collect()
+    /// Nothing is unavailable any more: these are the fail-open picks. Returns their places.
+    pub(super) fn none_unavailable(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.tally.unavailable)
     }
 
     /// The selection: the picks grouped by node.
     pub(super) fn finish(self, scope: &Scope<'_>) -> Selection {
-        let Self { picks, tally } = self;
+        let Self { slots, tally } = self;
         let pools = pools(scope, &tally);
-        let (mut ends, segments) = group(&picks, &tally.served);
+        let (mut ends, segments) = match &scope.requested {
+            Requested::All(all) => group(0..*all, &slots, &tally.served),
+            Requested::These { list, .. } => group(list.iter().copied(), &slots, &tally.served),
+        };
         let is_asked = |node: NodeIndex| tally.served[node.usize()] > 0;
-        let (mut sent, optional_skipped): (Vec<_>, Vec<_>) =
+        let (mut sent, skipped): (Vec<_>, Vec<_>) =
             tally.optional.iter().copied().partition(|(_, node)| is_asked(*node));
         // Stable, so that the segments of a node keep their order.
         sent.sort_by_key(|(_, node)| *node);
         for end in &mut ends {
             end.optional = NodeIndex::at(sent.partition_point(|(_, node)| *node <= end.node)).0;
         }
-        let unavailable = tally.unavailable.iter().filter_map(|place| {
-            let segment = picks[*place].segment;
-            Some((segment, cause::cause(scope, scope.state(segment)?)))
-        });
+        let segment = |place: &usize| scope.requested.segment(*place);
+        let all = |places: &[usize]| places.iter().map(segment).collect();
+        let unavailable = tally.unavailable.iter().map(segment);
+        let unknown = if scope.requested.is_named() { all(&tally.unknown) } else { Vec::new() };
         Selection {
             ends,
             segments,
-            optional: sent.into_iter().map(|(segment, _)| segment).collect(),
-            optional_skipped: optional_skipped.into_iter().map(|(segment, _)| segment).collect(),
-            new: tally.new,
-            unknown: tally.unknown,
-            unavailable: unavailable.collect(),
-            dropped: tally.dropped,
+            optional: sent.iter().map(|(place, _)| segment(place)).collect(),
+            optional_skipped: skipped.iter().map(|(place, _)| segment(place)).collect(),
+            new: all(&tally.new),
+            unknown,
+            unavailable: unavailable
+                .filter_map(|segment| Some((segment, cause::cause(scope, scope.state(segment)?))))
+                .collect(),
+            dropped: all(&tally.dropped),
             pools,
             ..Selection::default()
         }
@@ -196,8 +214,8 @@ fn pools(scope: &Scope<'_>, tally: &Tally) -> Vec<(GroupNumber, u64)> {
     pools.into_iter().collect()
 }
 
-/// Sorts the picks by node, those of nobody last and then away: a counting sort into one buffer.
-fn group(picks: &[Pick], served: &[u32]) -> (Vec<PartEnd>, Vec<u32>) {
+/// Sorts the requested segments by slot, those of nobody last and then away: a counting sort into one buffer.
+fn group(requested: impl Iterator<Item = u32>, slots: &[u32], served: &[u32]) -> (Vec<PartEnd>, Vec<u32>) {
     let mut ends = Vec::new();
     let mut next = Vec::with_capacity(served.len());
     let mut end = 0;
@@ -208,10 +226,10 @@ fn group(picks: &[Pick], served: &[u32]) -> (Vec<PartEnd>, Vec<u32>) {
             ends.push(PartEnd { node, segments: end, optional: 0 });
         }
     }
-    let mut segments = vec![0; picks.len()];
-    for pick in picks {
-        let next = &mut next[pick.slot as usize];
-        segments[*next as usize] = pick.segment;
+    let mut segments = vec![0; slots.len()];
+    for (segment, slot) in requested.zip(slots) {
+        let next = &mut next[*slot as usize];
+        segments[*next as usize] = segment;
         *next += 1;
     }
     segments.truncate(end as usize);

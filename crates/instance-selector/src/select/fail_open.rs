@@ -4,7 +4,7 @@ use pointsman_ids::catalog::SelectorKind;
 
 use super::{
     Scope, Watch,
-    chooser::{Balanced, Chooser, ReplicaGroups},
+    chooser::{Balanced, Chooser, OneReplica, ReplicaGroups},
     draft::Draft,
 };
 use crate::{Candidate, segment::SegmentState};
@@ -40,7 +40,7 @@ impl FailOpenGate {
 
 /// How far fail-open comes with the unavailable segments of a draft.
 pub(super) fn gate(scope: &Scope<'_>, draft: &Draft) -> FailOpenGate {
-    let mut unavailable = draft.unavailable().map(|(_, segment)| segment);
+    let mut unavailable = draft.unavailable().iter().map(|place| scope.requested.segment(*place));
     let states = unavailable.clone().filter_map(|segment| scope.state(segment));
     let (rules, request) = (&scope.states.rules, scope.request);
     let switches = request.fail_open;
@@ -70,16 +70,16 @@ pub(super) fn pick<W: Watch>(scope: &Scope<'_>, groups: u64, draft: &mut Draft, 
     match scope.states.rules.selector {
         SelectorKind::Balanced => pick_each(scope, Balanced::new(turn), draft, watch),
         // One index for every segment: an assignment group has the same candidates in each, so one node takes it whole.
-        SelectorKind::StrictReplicaGroup => pick_each(scope, ReplicaGroups::new(turn, 1), draft, watch),
+        SelectorKind::StrictReplicaGroup => pick_each(scope, OneReplica::new(turn), draft, watch),
         _ => pick_each(scope, ReplicaGroups::new(turn, groups), draft, watch),
     }
-    draft.none_unavailable()
+    draft.none_unavailable().into_iter().map(|place| scope.requested.segment(place)).collect()
 }
 
 fn pick_each<C: Chooser, W: Watch>(scope: &Scope<'_>, mut chooser: C, draft: &mut Draft, watch: &mut W) {
-    let unavailable: Vec<_> = draft.unavailable().collect();
     let mut candidates = Vec::new();
-    for (place, segment) in unavailable {
+    for place in draft.unavailable().to_vec() {
+        let segment = scope.requested.segment(place);
         candidates.clear();
         candidates.extend(scope.state(segment).into_iter().flat_map(|state| to_try(scope, state)));
         if candidates.is_empty() {

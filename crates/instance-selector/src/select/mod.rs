@@ -6,18 +6,20 @@ mod draft;
 mod fail_open;
 mod multi_stage;
 mod ranking;
+mod requested;
 mod scope;
 
 use pointsman_ids::{Result, catalog::SelectorKind};
 
-use crate::{Nodes, Request, Selection, States};
+use crate::{Nodes, Request, Selection, States, segment::SegmentState};
 
 pub use chooser::Rule;
-use chooser::{Balanced, Chooser, Fixed, ReplicaGroups};
-use draft::Draft;
+use chooser::{Balanced, Chooser, Fixed, OneReplica, ReplicaGroups};
+use draft::{Decide, Draft};
 pub use fail_open::FailOpenGate;
-use ranking::Ranked;
+use ranking::{Ranked, ranks};
 pub(crate) use scope::Scope;
+use scope::{Everybody, Sieve, Usable};
 
 /// Chooses a node for every requested segment.
 ///
@@ -67,16 +69,18 @@ pub(crate) fn select_watched<W: Watch>(
             return Ok(Selection { pools: Vec::new(), ..draft.finish(&scope) });
         }
         SelectorKind::Balanced => match (request.scores, fixed) {
-            (Some(scores), _) => pick_each(&scope, &mut Ranked::new(&scope, scores), &mut draft, watch),
-            (None, true) => pick_each(&scope, &mut Fixed(rules.hash), &mut draft, watch),
-            (None, false) => pick_each(&scope, &mut Balanced::new(turn), &mut draft, watch),
+            (Some(scores), _) => pick_each(&scope, Ranked(&ranks(&scope, scores)), &mut draft, watch),
+            (None, true) => pick_each(&scope, Fixed::new(rules.hash), &mut draft, watch),
+            (None, false) => pick_each(&scope, Balanced::new(turn), &mut draft, watch),
         },
         SelectorKind::ReplicaGroup | SelectorKind::StrictReplicaGroup => match (fixed, request.scores) {
+            (true, _) if groups == 1 => pick_each(&scope, Fixed::new(rules.hash), &mut draft, watch),
             (true, _) => {
-                pick_each(&scope, &mut ReplicaGroups::fixed(rules.hash, groups), &mut draft, watch);
+                pick_each(&scope, ReplicaGroups::fixed(rules.hash, groups), &mut draft, watch);
             }
-            (false, Some(scores)) => pick_each(&scope, &mut Ranked::new(&scope, scores), &mut draft, watch),
-            (false, None) => pick_each(&scope, &mut ReplicaGroups::new(turn, groups), &mut draft, watch),
+            (false, Some(scores)) => pick_each(&scope, Ranked(&ranks(&scope, scores)), &mut draft, watch),
+            (false, None) if groups == 1 => pick_each(&scope, OneReplica::new(turn), &mut draft, watch),
+            (false, None) => pick_each(&scope, ReplicaGroups::new(turn, groups), &mut draft, watch),
         },
     }
     let gate = fail_open::gate(&scope, &draft);
@@ -89,16 +93,35 @@ pub(crate) fn select_watched<W: Watch>(
 }
 
 /// Segment after segment takes one of its usable candidates.
-fn pick_each<C: Chooser, W: Watch>(scope: &Scope<'_>, chooser: &mut C, draft: &mut Draft, watch: &mut W) {
-    let mut scratch = Vec::new();
-    draft.visit(scope, |segment, state, tally| {
-        let usable = scope.usable(state, &mut scratch);
-        if usable.is_empty() {
-            return tally.misses(segment, state);
-        }
-        if W::LOOKS {
-            watch.picked(segment, chooser.rule());
-        }
-        tally.takes(segment, usable[chooser.choose(usable)])
-    });
+fn pick_each<C: Chooser, W: Watch>(scope: &Scope<'_>, chooser: C, draft: &mut Draft, watch: &mut W) {
+    if scope.is_everybody_usable() {
+        draft.visit(scope, &mut Picker { scope, usable: Everybody, chooser, watch });
+    } else {
+        draft.visit(scope, &mut Picker { scope, usable: Sieve::new(scope), chooser, watch });
+    }
+}
+
+struct Picker<'a, U, C, W> {
+    scope: &'a Scope<'a>,
+    usable: U,
+    chooser: C,
+    watch: &'a mut W,
+}
+
+impl<U: Usable, C: Chooser, W: Watch> Decide for Picker<'_, U, C, W> {
+    fn pick<'s>(&mut self, states: impl ExactSizeIterator<Item = &'s SegmentState>, draft: &mut Draft) {
+        // A copy on the stack stays in registers over the one loop that a selection consists of.
+        let mut chooser = self.chooser;
+        draft.extend(states, |place, state, tally| {
+            let usable = self.usable.of(state);
+            if usable.is_empty() {
+                return tally.misses(place, state);
+            }
+            if W::LOOKS {
+                self.watch.picked(self.scope.requested.segment(place), chooser.rule());
+            }
+            tally.takes(place, usable[chooser.choose(usable)])
+        });
+        self.chooser = chooser;
+    }
 }

@@ -2,10 +2,16 @@
 
 use pointsman_ids::{Error, ErrorCode, Result};
 
-use super::{Scope, Watch, chooser::Rule, draft::Draft};
+use super::{
+    Scope, Watch,
+    chooser::Rule,
+    draft::{Decide, Draft},
+    scope::{Sieve, Usable},
+};
 use crate::{
     Candidate,
     placement::{Place, Placement},
+    segment::SegmentState,
 };
 
 /// A candidate that stands in a replica group.
@@ -14,18 +20,18 @@ type Placed = (Candidate, Place);
 /// The segments that go to the replica groups, each with its usable candidates that stand in one.
 #[derive(Default)]
 struct Wanted {
-    /// Segment, place of its pick, and end of its candidates.
-    segments: Vec<(u32, usize, usize)>,
+    /// Place in the request, and end of the candidates.
+    segments: Vec<(usize, usize)>,
     candidates: Vec<Placed>,
 }
 
 impl Wanted {
-    fn iter(&self) -> impl Iterator<Item = (u32, usize, &[Placed])> {
+    fn iter(&self) -> impl Iterator<Item = (usize, &[Placed])> {
         let mut start = 0;
-        self.segments.iter().map(move |(segment, place, end)| {
+        self.segments.iter().map(move |(place, end)| {
             let candidates = &self.candidates[start..*end];
             start = *end;
-            (*segment, *place, candidates)
+            (*place, candidates)
         })
     }
 }
@@ -40,7 +46,7 @@ pub(super) fn pick<W: Watch>(scope: &Scope<'_>, fixed: bool, draft: &mut Draft, 
     let wanted = gather(scope, placement, draft)?;
     let preferred = if fixed { 0 } else { scope.request.turn() % u64::from(placement.groups()) };
     let chosen = complete_groups(scope, placement, &wanted, preferred)?;
-    for (segment, place, candidates) in wanted.iter() {
+    for (place, candidates) in wanted.iter() {
         let stands_in_chosen = |(_, place): &&Placed| chosen[place.partition as usize] == place.group;
         let last = candidates
             .iter()
@@ -49,7 +55,7 @@ pub(super) fn pick<W: Watch>(scope: &Scope<'_>, fixed: bool, draft: &mut Draft, 
         let Some((candidate, Place { partition, group, .. })) = last else { continue };
         if W::LOOKS {
             let partition = placement.partitions()[*partition as usize];
-            watch.picked(segment, Rule::ReplicaGroup { partition, group: *group });
+            watch.picked(scope.requested.segment(place), Rule::ReplicaGroup { partition, group: *group });
         }
         draft.fill(place, *candidate);
     }
@@ -58,32 +64,47 @@ pub(super) fn pick<W: Watch>(scope: &Scope<'_>, fixed: bool, draft: &mut Draft, 
 
 /// The segments that some partition needs. Others are dropped, or new and nowhere.
 fn gather(scope: &Scope<'_>, placement: &Placement, draft: &mut Draft) -> Result<Wanted> {
-    let (mut wanted, mut missing, mut scratch) = (Wanted::default(), None, Vec::new());
-    draft.visit(scope, |segment, state, tally| {
-        let usable = scope.usable(state, &mut scratch);
-        if usable.is_empty() {
-            if !state.is_new() {
-                missing.get_or_insert(segment);
+    let mut gather =
+        Gather { usable: Sieve::new(scope), placement, wanted: Wanted::default(), missing: None };
+    draft.visit(scope, &mut gather);
+    match gather.missing {
+        None => Ok(gather.wanted),
+        Some(place) => {
+            let name = scope.request.names.of(scope.requested.segment(place));
+            Err(unavailable(scope, &format!("segment '{name}' has no usable replica")))
+        }
+    }
+}
+
+struct Gather<'a> {
+    usable: Sieve<'a>,
+    placement: &'a Placement,
+    wanted: Wanted,
+    /// The place of the first old segment without a usable candidate.
+    missing: Option<usize>,
+}
+
+impl Decide for Gather<'_> {
+    fn pick<'s>(&mut self, states: impl ExactSizeIterator<Item = &'s SegmentState>, draft: &mut Draft) {
+        draft.extend(states, |place, state, tally| {
+            let usable = self.usable.of(state);
+            if usable.is_empty() {
+                if state.exists() && !state.is_new() {
+                    self.missing.get_or_insert(place);
+                }
+                return tally.misses(place, state);
             }
-            return tally.misses(segment, state);
-        }
-        let start = wanted.candidates.len();
-        let placed =
-            usable.iter().filter_map(|candidate| Some((*candidate, placement.place(candidate.node())?)));
-        wanted.candidates.extend(placed);
-        let end = wanted.candidates.len();
-        if start == end {
-            return tally.drops(segment);
-        }
-        wanted.segments.push((segment, tally.place(), end));
-        tally.nobody()
-    });
-    match missing {
-        None => Ok(wanted),
-        Some(segment) => Err(unavailable(
-            scope,
-            &format!("segment '{}' has no usable replica", scope.request.names.of(segment)),
-        )),
+            let (wanted, placement) = (&mut self.wanted, self.placement);
+            let start = wanted.candidates.len();
+            let stands = |candidate: &Candidate| Some((*candidate, placement.place(candidate.node())?));
+            wanted.candidates.extend(usable.iter().filter_map(stands));
+            let end = wanted.candidates.len();
+            if start == end {
+                return tally.drops(place);
+            }
+            wanted.segments.push((place, end));
+            tally.nobody()
+        });
     }
 }
 
@@ -98,7 +119,7 @@ fn complete_groups(
     let groups = placement.groups() as usize;
     let mut needed = vec![Count::default(); placement.partitions().len()];
     let mut taken = vec![Count::default(); placement.partitions().len() * groups];
-    for (number, (_, _, candidates)) in (1..).zip(wanted.iter()) {
+    for (number, (_, candidates)) in (1..).zip(wanted.iter()) {
         for (_, place) in candidates {
             let partition = place.partition as usize;
             needed[partition].add(number);

@@ -8,17 +8,16 @@ use super::{
     Scope,
     chooser::{Chooser, Rule},
 };
-use crate::{Candidate, Scores, Standing};
+use crate::{Candidate, NodeIndex, Scores, Standing};
 
 /// Takes the first usable candidate in the order of pool, statistics, score and name. Lower is better. A node whose
 /// trial is full comes after all others.
-pub(super) struct Ranked {
-    /// By place of the node.
-    ranks: Vec<Rank>,
-}
+#[derive(Clone, Copy)]
+pub(super) struct Ranked<'a>(pub(super) &'a [Rank]);
 
+/// What a node is ranked by, but for its name.
 #[derive(Clone, Copy, Debug)]
-struct Rank {
+pub(super) struct Rank {
     trial_full: bool,
     /// Place of its pool among the preferred ones; the others share the place behind the last.
     pool: usize,
@@ -26,25 +25,22 @@ struct Rank {
     score: f64,
 }
 
-impl Ranked {
-    pub(super) fn new(scope: &Scope<'_>, scores: &Scores) -> Self {
-        let preferred = scope.request.preferred_pools;
-        let place = |pool: GroupNumber| {
-            preferred.iter().position(|named| *named == pool.0).unwrap_or(preferred.len())
-        };
-        let rank = |node| {
-            let standing = scores.standing(node);
-            let score = if let Standing::Measured(score) = standing { score } else { 0.0 };
-            Rank {
-                trial_full: standing == Standing::TrialFull,
-                pool: place(scope.states.pool(node)),
-                measured: matches!(standing, Standing::Measured(_)),
-                score,
-            }
-        };
-        let nodes = (0..).map(crate::NodeIndex).take(scope.states.listed.len());
-        Self { ranks: nodes.map(rank).collect() }
-    }
+/// The ranks of all nodes, by place.
+pub(super) fn ranks(scope: &Scope<'_>, scores: &Scores) -> Vec<Rank> {
+    let preferred = scope.request.preferred_pools;
+    let place =
+        |pool: GroupNumber| preferred.iter().position(|named| *named == pool.0).unwrap_or(preferred.len());
+    let rank = |node| {
+        let standing = scores.standing(node);
+        let score = if let Standing::Measured(score) = standing { score } else { 0.0 };
+        Rank {
+            trial_full: standing == Standing::TrialFull,
+            pool: place(scope.states.pool(node)),
+            measured: matches!(standing, Standing::Measured(_)),
+            score,
+        }
+    };
+    (0..).map(NodeIndex).take(scope.states.listed.len()).map(rank).collect()
 }
 
 impl Rank {
@@ -55,9 +51,9 @@ impl Rank {
     }
 }
 
-impl Chooser for Ranked {
+impl Chooser for Ranked<'_> {
     fn choose(&mut self, usable: &[Candidate]) -> usize {
-        let ranks = usable.iter().map(|candidate| self.ranks.get(candidate.node().usize()));
+        let ranks = usable.iter().map(|candidate| self.0.get(candidate.node().usize()));
         // Candidates come by name, and the first of equals wins: the lower name.
         let best = ranks.enumerate().min_by(|(_, one), (_, other)| match (one, other) {
             (Some(one), Some(other)) => one.order(other),

@@ -1,5 +1,6 @@
 //! Who may be chosen at all in one request.
 
+use super::requested::Requested;
 use crate::{Candidate, NodeIndex, NodeSet, Nodes, Request, States, segment::SegmentState};
 
 /// The states, nodes and request of one selection, and who of the nodes is usable in it.
@@ -8,6 +9,7 @@ pub(crate) struct Scope<'a> {
     pub(crate) states: &'a States,
     pub(crate) nodes: &'a Nodes,
     pub(crate) request: &'a Request<'a>,
+    pub(crate) requested: Requested<'a>,
     /// Routable, and not failed in this query.
     usable: NodeSet,
     /// Every candidate of the states is usable.
@@ -19,27 +21,19 @@ impl<'a> Scope<'a> {
         let usable = nodes.routable().without(request.without);
         let everybody =
             request.group.is_none() && states.groups.are_whole() && states.listed_nodes.is_subset(&usable);
-        Self { states, nodes, request, usable, everybody }
+        let requested = Requested::new(request.segments, states.len());
+        Self { states, nodes, request, requested, usable, everybody }
     }
 
-    /// The usable candidates of a segment, in order.
+    /// Whether every candidate of the states is usable, so that nobody has to be asked.
+    pub(crate) fn is_everybody_usable(&self) -> bool {
+        self.everybody
+    }
+
+    /// Whether a candidate is usable, unless it is out for its assignment group.
     #[inline]
-    pub(crate) fn usable<'s>(
-        &self,
-        state: &'s SegmentState,
-        scratch: &'s mut Vec<Candidate>,
-    ) -> &'s [Candidate] {
-        if self.everybody {
-            return state.candidates();
-        }
-        scratch.clear();
-        let out = self.out(state);
-        scratch.extend(state.candidates().iter().filter(|candidate| {
-            self.usable.contains(candidate.node())
-                && self.is_in(candidate)
-                && !out.contains(&candidate.node())
-        }));
-        scratch
+    fn is_usable(&self, candidate: Candidate) -> bool {
+        self.usable.contains(candidate.node()) && self.is_in(&candidate)
     }
 
     /// The candidates of a segment inside the request's resource group that are not out for their assignment group.
@@ -71,5 +65,48 @@ impl<'a> Scope<'a> {
     /// The state at a position.
     pub(crate) fn state(&self, segment: u32) -> Option<&'a SegmentState> {
         self.states.segments.get(segment as usize).filter(|state| state.exists())
+    }
+}
+
+/// Tells the usable candidates of segments, in order.
+pub(super) trait Usable {
+    fn of<'s>(&'s mut self, state: &'s SegmentState) -> &'s [Candidate];
+}
+
+/// Every candidate is usable.
+pub(super) struct Everybody;
+
+impl Usable for Everybody {
+    #[inline]
+    fn of<'s>(&'s mut self, state: &'s SegmentState) -> &'s [Candidate] {
+        state.candidates()
+    }
+}
+
+/// Some candidates are not usable. Keeps the room for those that are, so that no segment allocates.
+pub(super) struct Sieve<'a> {
+    scope: &'a Scope<'a>,
+    kept: Vec<Candidate>,
+}
+
+impl<'a> Sieve<'a> {
+    pub(super) fn new(scope: &'a Scope<'a>) -> Self {
+        Self { scope, kept: Vec::new() }
+    }
+}
+
+impl Usable for Sieve<'_> {
+    #[inline]
+    fn of<'s>(&'s mut self, state: &'s SegmentState) -> &'s [Candidate] {
+        let (candidates, out) = (state.candidates(), self.scope.out(state));
+        let usable =
+            |candidate: &Candidate| self.scope.is_usable(*candidate) && !out.contains(&candidate.node());
+        // Few nodes are out at a time, so most segments have all of theirs.
+        if candidates.iter().all(usable) {
+            return candidates;
+        }
+        self.kept.clear();
+        self.kept.extend(candidates.iter().copied().filter(usable));
+        &self.kept
     }
 }
