@@ -1,6 +1,6 @@
 //! Tells a dead transport from an answer.
 
-use std::{error::Error, fmt, io, sync::Arc, time::Duration};
+use std::{error::Error, fmt, io, iter::successors, sync::Arc, time::Duration};
 
 use url::Url;
 
@@ -74,20 +74,38 @@ impl Failure {
 /// What an error says about the node that was called. Walks the chain of sources and believes types alone: a
 /// keep-alive that was missed under an open stream arrives as gRPC `Unknown`, so codes and texts prove nothing.
 pub fn failure(error: &(dyn Error + 'static)) -> Failure {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(error) = error.downcast_ref::<CallError>() {
-            return error.failure;
-        }
-        if let Some(error) = error.downcast_ref::<hyper::Error>() {
-            return hyper_failure(error);
-        }
-        if let Some(error) = error.downcast_ref::<h2::Error>() {
-            return h2_failure(error);
-        }
-        next = error.source();
+    let Some(origin) = of_transport(error) else { return Failure::Answer };
+    if let Some(error) = origin.downcast_ref::<CallError>() {
+        error.failure
+    } else if let Some(error) = origin.downcast_ref::<hyper::Error>() {
+        hyper_failure(error)
+    } else {
+        origin.downcast_ref().map_or(Failure::Answer, h2_failure)
     }
-    Failure::Answer
+}
+
+/// What happened to the transport, in one line: the words of the errors that [`failure`] believes, with their causes and
+/// without the notation of those that carried them. `None`: the error has nothing to do with a transport.
+pub fn transport_text(error: &(dyn Error + 'static)) -> Option<String> {
+    let origin = of_transport(error)?;
+    Some(with_causes(origin.to_string(), origin))
+}
+
+/// The first error on the chain of sources that is about a transport.
+fn of_transport<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    let mut chain = successors(Some(error), |error| (**error).source());
+    chain.find(|error| error.is::<CallError>() || error.is::<hyper::Error>() || error.is::<h2::Error>())
+}
+
+/// A text and the causes of the error that it is about, on one line; what it says already is not said again.
+pub(crate) fn with_causes(mut text: String, error: &(dyn Error + 'static)) -> String {
+    for cause in successors(error.source(), |error| (**error).source()) {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            text = text + ": " + &cause;
+        }
+    }
+    text
 }
 
 fn hyper_failure(error: &hyper::Error) -> Failure {
@@ -117,6 +135,17 @@ mod tests {
         let status = tonic::Status::unavailable("tcp connect error, broken pipe, h2 protocol error");
         assert_eq!(failure(&status), Failure::Answer);
         assert_eq!(failure(&io::Error::other("disk")), Failure::Answer);
+    }
+
+    #[test]
+    fn the_words_are_those_of_the_transport_and_its_causes() {
+        let url = Url::parse("http://127.0.0.1:1/").unwrap();
+        let mut status = tonic::Status::unavailable("around it");
+        status.set_source(Arc::new(CallError::connect(&url, io::Error::other("no route"))));
+        let wrapped = io::Error::other(status);
+        let text = transport_text(&wrapped);
+        assert_eq!(text.as_deref(), Some("cannot connect to http://127.0.0.1:1/: no route"));
+        assert_eq!(transport_text(&io::Error::other("disk")), None);
     }
 
     #[test]

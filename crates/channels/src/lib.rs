@@ -28,6 +28,6 @@ mod probe;
 
 pub use channel::{BoxedChannel, Channel};
 pub use connect::{Connect, Io, TcpConnect};
-pub use failure::{CallError, Failure, failure};
+pub use failure::{CallError, Failure, failure, transport_text};
 pub use pool::{ChannelSettings, Channels};
 pub use probe::{Answer, Verdict};

@@ -1,6 +1,6 @@
 //! The health probe.
 
-use std::{error::Error, time::Duration};
+use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 use tonic::{Code, Status, metadata::MetadataMap};
@@ -9,7 +9,7 @@ use tonic_health::pb::{
 };
 use url::Url;
 
-use crate::{Channels, Failure, failure};
+use crate::{Channels, Failure, failure, failure::with_causes};
 
 /// What a probe found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,8 @@ impl Channels {
             }
             Ok(Err(status)) if is_unimplemented(&status) => (Verdict::Unknown, age(status.metadata())),
             Ok(Err(status)) => {
-                (Verdict::Unhealthy(format!("probe failed: {}", chain(&status))), age(status.metadata()))
+                let text = with_causes(status.message().to_owned(), &status);
+                (Verdict::Unhealthy(format!("probe failed: {text}")), age(status.metadata()))
             }
             Ok(Ok(answer)) => {
                 let age = age(answer.metadata());
@@ -68,18 +69,4 @@ fn age(metadata: &MetadataMap) -> Duration {
 
 fn is_unimplemented(status: &Status) -> bool {
     status.code() == Code::Unimplemented && failure(status) == Failure::Answer
-}
-
-/// The message and its causes on one line.
-fn chain(status: &Status) -> String {
-    let mut text = status.message().to_owned();
-    let mut next = status.source();
-    while let Some(source) = next {
-        let cause = source.to_string();
-        if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-        next = source.source();
-    }
-    text
 }

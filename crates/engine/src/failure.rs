@@ -169,8 +169,11 @@ pub(crate) fn classify(error: &DataFusionError) -> QueryError {
     if let Some(error) = ours(root) {
         return QueryError::Query(error);
     }
-    let message = root.strip_backtrace();
     let node = tag.url;
+    let message = match root {
+        DataFusionError::External(error) => error.to_string(),
+        root => root.strip_backtrace(),
+    };
     match (tag.kind, node) {
         (Kind::Unreachable, Some(node)) => QueryError::Unreachable { nodes: vec![node], message },
         (Kind::Interrupted, Some(node)) => QueryError::Interrupted { node, message },

@@ -15,7 +15,7 @@ use datafusion_distributed::{
 };
 use futures::{StreamExt, stream::BoxStream};
 use http::HeaderMap;
-use pointsman_channels::{Channels, Failure, failure};
+use pointsman_channels::{Channels, Failure, failure, transport_text};
 use url::Url;
 
 use crate::{
@@ -129,18 +129,23 @@ impl WorkerChannel for Tagged {
 }
 
 /// Puts the peer on an error that has none yet. Only what is still typed as an error of the transport counts as one;
-/// everything else is an answer.
+/// everything else is an answer. Of an error of the transport the words remain, which cross every hop; the notation of
+/// what carried it does not.
 fn tag(url: &Url, error: DataFusionError) -> DataFusionError {
     if is_tagged(&error) {
         return error;
     }
-    let word = match &error {
-        DataFusionError::External(source) => match failure(source.as_ref()) {
-            Failure::Connect | Failure::Broken => UNREACHABLE,
-            Failure::Stream => INTERRUPTED,
-            Failure::Answer => AT,
-        },
-        _ => AT,
+    let (word, error) = match error {
+        DataFusionError::External(source) => {
+            let word = match failure(source.as_ref()) {
+                Failure::Connect | Failure::Broken => UNREACHABLE,
+                Failure::Stream => INTERRUPTED,
+                Failure::Answer => AT,
+            };
+            let source = transport_text(source.as_ref()).map_or(source, Into::into);
+            (word, DataFusionError::External(source))
+        }
+        error => (AT, error),
     };
     DataFusionError::Context(format!("{word}{url}"), Box::new(error))
 }

@@ -5,13 +5,13 @@ use std::{fs, path::Path, process::Command};
 use anyhow::{Context, ensure};
 use pointsman_testkit::program;
 
-/// One node, one segment, one choice.
+/// One segment on one of two nodes.
 const SCENARIO: &str = "\
 kind: routing
-name: one-node
-about: a single node answers
+name: one-of-two
+about: the node that holds the segment answers
 steps:
-  - nodes: {n1: {}}
+  - nodes: {n1: {}, n2: {}}
   - collection:
       name: t
       segments:
@@ -30,7 +30,10 @@ fn the_scenarios_of_the_repository_hold() -> anyhow::Result<()> {
     }
     ensure!(count > 50, "only {count} scenarios in {}", folder.display());
     let (status, lines) = replay(&[&folder.to_string_lossy()])?;
-    ensure!(status == 0 && lines.last() == Some(&format!("{count} passed, 0 failed")), "{status}: {lines:#?}");
+    ensure!(
+        status == 0 && lines.last() == Some(&format!("{count} passed, 0 failed")),
+        "{status}: {lines:#?}"
+    );
     Ok(())
 }
 
@@ -39,11 +42,17 @@ fn the_scenarios_of_the_repository_hold() -> anyhow::Result<()> {
 fn a_failed_expectation_is_told_and_is_status_1() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     fs::write(folder.path().join("right.yaml"), SCENARIO)?;
-    fs::write(folder.path().join("wrong.yaml"), SCENARIO.replace("{served: {s0: n1}}", "{served: {s0: n9}}"))?;
+    fs::write(
+        folder.path().join("wrong.yaml"),
+        SCENARIO.replace("{served: {s0: n1}}", "{served: {s0: n2}}"),
+    )?;
     let (status, lines) = replay(&[&folder.path().to_string_lossy()])?;
-    ensure!(status == 1 && lines.last().is_some_and(|last| last == "1 passed, 1 failed"), "{status}: {lines:#?}");
+    ensure!(
+        status == 1 && lines.last().is_some_and(|last| last == "1 passed, 1 failed"),
+        "{status}: {lines:#?}"
+    );
     let told = lines.join("\n");
-    for word in ["wrong.yaml", "3", "served", "n9", "n1"] {
+    for word in ["wrong.yaml", "3", "served", "n2", "n1"] {
         ensure!(told.contains(word), "{word} is not told: {told}");
     }
     Ok(())
