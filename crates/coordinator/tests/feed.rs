@@ -31,7 +31,7 @@ struct Broker {
 enum Came {
     Nothing,
     Snapshot,
-    Delta(Delta),
+    Delta(Box<Delta>),
 }
 
 impl Broker {
@@ -80,7 +80,7 @@ impl Broker {
             (None, Some(delta)) => {
                 let delta = Delta::try_from(delta).unwrap();
                 self.snapshot = self.snapshot.apply(&delta).unwrap();
-                Came::Delta(delta)
+                Came::Delta(Box::new(delta))
             }
             (None, None) => Came::Nothing,
             both => panic!("two at once: {both:?}"),

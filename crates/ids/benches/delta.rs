@@ -1,6 +1,6 @@
 //! What a change of the feed costs: the copies of 100 segments in a collection of 100,000 and of 1,000,000. Applying it
 //! costs as the 100; finding it costs a pass over what is not shared.
-#![expect(clippy::unwrap_used, missing_docs, reason = "a bench that cannot be set up has failed")]
+#![expect(clippy::unwrap_used, reason = "a bench that cannot be set up has failed")]
 
 use std::{hint::black_box, sync::Arc};
 

@@ -2,8 +2,6 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use imbl::Vector;
-
 use pointsman_ids::{
     CollectionId, FeedVersion, GroupNumber, NodeId, NodeName, PartitionName, SegmentId, ShardName,
     feed::{
@@ -41,41 +39,6 @@ pub fn group_entries(stores: &Stores) -> Vec<GroupEntry> {
     let mut entries: Vec<GroupEntry> = stores.groups.values().map(entry).collect();
     entries.sort_unstable_by_key(|group| group.number);
     entries
-}
-
-/// Whether two entries of one collection say the same, whatever their versions. Segments never change, so only their
-/// copies are compared.
-pub fn same_content(a: &CollectionEntry, b: &CollectionEntry) -> bool {
-    let head = |entry: &CollectionEntry| CollectionEntry {
-        version: FeedVersion(0),
-        segments: Vector::new(),
-        leaders: Vec::new(),
-        ..shallow(entry)
-    };
-    a.segments.len() == b.segments.len()
-        && a.leaders == b.leaders
-        && head(a) == head(b)
-        && a.segments.iter().zip(&b.segments).all(|(a, b)| a.id == b.id && a.copies == b.copies)
-}
-
-/// An entry without its segments and leaders.
-fn shallow(entry: &CollectionEntry) -> CollectionEntry {
-    CollectionEntry {
-        name: entry.name.clone(),
-        id: entry.id,
-        version: entry.version,
-        routing: entry.routing.clone(),
-        query_timeout: entry.query_timeout,
-        clusters: entry.clusters.clone(),
-        columns: entry.columns.clone(),
-        partitions: entry.partitions.clone(),
-        shards: entry.shards.clone(),
-        load: entry.load.clone(),
-        finished_groups: entry.finished_groups.clone(),
-        replicas: entry.replicas.clone(),
-        segments: Vector::new(),
-        leaders: Vec::new(),
-    }
 }
 
 /// What brokers are told of a collection, at version 0; `None` when there is none of this number.

@@ -30,7 +30,7 @@ mod stores;
 mod target;
 
 pub use coverage::{holds_all, serves_shard};
-pub use feed::{collection_entry, group_entries, node_entries, same_content};
+pub use feed::{collection_entry, group_entries, node_entries};
 pub use groups::{group_for, replica_nodes};
 pub use leads::{Leads, plan_leads};
 pub use loss::LossGuard;

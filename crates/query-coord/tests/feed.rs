@@ -7,9 +7,7 @@ use pointsman_ids::{
     GroupNumber, NodeId,
     feed::{CollectionEntry, CopyState, LoadState},
 };
-use pointsman_query_coord::{
-    SegmentReport, SessionState, Stores, collection_entry, node_entries, same_content,
-};
+use pointsman_query_coord::{SegmentReport, SessionState, Stores, collection_entry, node_entries};
 use world::*;
 
 fn entry(stores: &Stores) -> CollectionEntry {
@@ -106,15 +104,4 @@ fn a_failed_copy_says_so() {
     fail(&mut stores, "n1", 1);
     decide(&mut stores);
     assert_eq!(copies(&stores, "s00001"), [(1, ON, Some(CopyState::Error))]);
-}
-
-#[test]
-fn entries_differ_when_a_copy_does_and_not_by_version() {
-    let mut stores = served();
-    let before = entry(&stores);
-    let mut later = entry(&stores);
-    later.version.0 += 1;
-    assert!(same_content(&before, &later));
-    report(&mut stores, "n1", 1, SegmentReport::Fetching);
-    assert!(!same_content(&before, &entry(&stores)));
 }

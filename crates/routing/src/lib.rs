@@ -31,6 +31,7 @@
 //! # Ok::<(), pointsman_ids::Error>(())
 //! ```
 
+mod acknowledge;
 mod cluster;
 mod collections;
 mod core;

@@ -45,7 +45,9 @@ impl Routing {
     /// `parameter_invalid` naming the setting that makes no sense.
     pub async fn start(settings: Settings, deps: Deps, shutdown: CancellationToken) -> Result<Self, Error> {
         settings.check()?;
-        settings.warn();
+        if let Some(text) = settings.without_effect() {
+            tracing::warn!("{text}");
+        }
         let mut core = Core::new(settings.core(&*deps.clock))?;
         let view = Arc::new(ArcSwap::new(Arc::clone(core.view())));
         let (sender, words) = mpsc::channel(WORDS);

@@ -85,13 +85,11 @@ impl Settings {
         }
     }
 
-    /// Says what was asked for and has no effect.
-    pub(crate) fn warn(&self) {
-        if self.fail_open.enabled && self.detector.kind == Kind::None {
-            tracing::warn!(
-                "broker.fail_open.enabled has no effect: broker.failure_detector.kind is none, and nobody is ever excluded"
-            );
-        }
+    /// What was asked for and has no effect.
+    pub(crate) fn without_effect(&self) -> Option<&'static str> {
+        (self.fail_open.enabled && self.detector.kind == Kind::None).then_some(
+            "broker.fail_open.enabled has no effect: broker.failure_detector.kind is none, and nobody is ever excluded",
+        )
     }
 
     pub(crate) fn core(&self, clock: &dyn Clock) -> CoreSettings {
@@ -104,5 +102,50 @@ impl Settings {
             adaptive: self.adaptive,
             started_at: clock.wall().0.saturating_sub(since_start),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(kind: Kind, enabled: bool) -> Settings {
+        let cluster = |name: &str| ClusterSettings {
+            name: name.parse().unwrap(),
+            coordinators: vec!["http://127.0.0.1:1".parse().unwrap()],
+        };
+        Settings {
+            broker: "b1".into(),
+            local: cluster("home"),
+            remote: vec![cluster("west")],
+            data_dir: PathBuf::new(),
+            max_snapshot_age: Duration::ZERO,
+            detector: pointsman_failure_detector::Settings { kind, ..Default::default() },
+            new_segment_window: Duration::ZERO,
+            fail_open: FailOpen { enabled, ..FailOpen::default() },
+            adaptive: AdaptiveSettings::default(),
+        }
+    }
+
+    #[test]
+    fn fail_open_without_a_detector_is_told_to_have_no_effect() {
+        assert!(settings(Kind::None, true).without_effect().unwrap().contains("no effect"));
+        assert_eq!(settings(Kind::None, false).without_effect(), None);
+        assert_eq!(settings(Kind::Connection, true).without_effect(), None);
+    }
+
+    #[test]
+    fn remote_clusters_know_the_broker_by_its_cluster_as_well() {
+        let settings = settings(Kind::Connection, false);
+        assert_eq!((settings.name_in(0), settings.name_in(1)), ("b1".into(), "home.b1".into()));
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused_by_name() {
+        let mut nobody = settings(Kind::Connection, false);
+        nobody.remote[0].coordinators.clear();
+        assert!(nobody.check().unwrap_err().message().contains("'west'"));
+        let nameless = Settings { broker: "b 1".into(), ..settings(Kind::Connection, false) };
+        assert!(nameless.check().unwrap_err().message().starts_with("the broker's name"));
     }
 }

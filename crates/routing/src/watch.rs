@@ -9,7 +9,7 @@ use pointsman_ids::{
     feed::{Delta, Snapshot},
 };
 use pointsman_proto::broker::v1::{
-    AcknowledgeRequest, Holding, WatchRequest, WatchResponse, routing_feed_client::RoutingFeedClient,
+    Holding, WatchRequest, WatchResponse, routing_feed_client::RoutingFeedClient,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::{
@@ -19,16 +19,13 @@ use tokio::{
 use tonic::Streaming;
 use url::Url;
 
-use crate::{RoutingView, holding::Digests};
+use crate::{RoutingView, acknowledge::acknowledge, holding::Digests};
 
 /// The coordinator sends something about once per second; a watch that is silent for so long is dead.
-const STALLED_AFTER: Duration = Duration::from_secs(5);
+pub(crate) const STALLED_AFTER: Duration = Duration::from_secs(5);
 
 /// The first news may be everything, which takes a while to come over a slow network.
 const FIRST_NEWS_WITHIN: Duration = Duration::from_secs(60);
-
-/// Pause between two acknowledgements while nothing changes: they tell the coordinator that the broker lives.
-const ACKNOWLEDGE_EVERY: Duration = Duration::from_secs(1);
 
 /// Waits between rounds over all coordinators: the first, and the longest.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -251,36 +248,12 @@ impl Watch {
     }
 }
 
-/// Tells the coordinator what is routed by: at once when that changes, and every now and then. Returns when it cannot.
-async fn acknowledge(
-    mut client: RoutingFeedClient<Channel>,
-    broker: String,
-    mut applied: watch::Receiver<(u64, FeedVersion)>,
-) -> Error {
-    loop {
-        if let Ok(Err(_)) = timeout(ACKNOWLEDGE_EVERY, applied.changed()).await {
-            return away("the watch has ended");
-        }
-        let (watch, FeedVersion(version)) = *applied.borrow_and_update();
-        // A watch without a number is one of a coordinator that expects nothing, or has not spoken yet.
-        if watch == 0 {
-            continue;
-        }
-        let request = AcknowledgeRequest { broker: broker.clone(), watch, version };
-        match timeout(STALLED_AFTER, client.acknowledge(request)).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(status)) => return pointsman_proto::error(&status),
-            Err(_) => return away(format!("no answer within {STALLED_AFTER:?}")),
-        }
-    }
-}
-
 /// Does what may take long beside the threads that serve.
 async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| Error::new(ErrorCode::ServiceInternal, error.to_string()))
 }
 
-fn away(what: impl Into<String>) -> Error {
+pub(crate) fn away(what: impl Into<String>) -> Error {
     Error::new(ErrorCode::ServiceUnavailable, what)
 }
