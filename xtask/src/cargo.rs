@@ -1,6 +1,10 @@
 //! Running cargo.
 
-use std::{env, path::PathBuf, process::Command};
+use std::{
+    env,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
 
 use anyhow::{Context, ensure};
 use cargo_metadata::{Metadata, MetadataCommand};
@@ -37,6 +41,16 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
 /// It failed.
 pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     check(&mut cargo(args))
+}
+
+/// Runs cargo and returns what it says on standard output; the rest goes where ours goes.
+///
+/// # Errors
+/// It failed.
+pub(crate) fn output(args: &[&str]) -> anyhow::Result<String> {
+    let output = cargo(args).stderr(Stdio::inherit()).output().context("cannot start cargo")?;
+    ensure!(output.status.success(), "`cargo {}` failed ({})", args.join(" "), output.status);
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Runs a command with its output where ours goes.

@@ -1,4 +1,5 @@
-//! `cargo xtask demo`: the main job on one machine, from nothing to answers that survive a killed node.
+//! `cargo xtask demo`: the main job on one machine, from nothing to answers that survive a killed node, and doubts about
+//! all others.
 
 use std::{
     path::PathBuf,
@@ -7,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use pointsman_testkit::{Cluster, ClusterOptions, LoopReport, QueryLoop, pause, target_dir};
+use pointsman_testkit::{Cluster, ClusterOptions, LoopReport, QueryLoop, eventually, pause, target_dir};
 use serde_json::Value;
 
 use crate::{cargo, stop, tpch};
@@ -74,6 +75,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         "Load per group; the coordinator gives {VICTIM} a while to come back before it moves its segments"
     ));
     show(&cluster, &["status"])?;
+    title("Which node answers for which segment, and why");
+    show(&cluster, &["why", "nation"])?;
+    fail_open(&cluster)?;
     next_steps(&cluster);
     println!("\nEverything was as it should be, in {:.0} s.", start.elapsed().as_secs_f32());
     if !args.exit {
@@ -119,6 +123,29 @@ fn summarize(report: &LoopReport) -> anyhow::Result<()> {
         longest.as_millis(),
     );
     report.check()
+}
+
+/// All nodes that live freeze until the broker has excluded them, and go on. Before its probes tell, nobody is routable:
+/// answers come by fail-open, which `pointsman dev` turns on.
+fn fail_open(cluster: &Cluster) -> anyhow::Result<()> {
+    title("Fail-open: all nodes freeze until the broker has excluded them, and go on");
+    let names: Vec<String> = cluster.node_names().into_iter().filter(|name| name != VICTIM).collect();
+    names.iter().try_for_each(|name| cluster.freeze_node(name))?;
+    let excluded = eventually("all nodes are excluded", LIMIT, || {
+        let (_, text) = cluster.sql().get("/debug/nodes")?;
+        let answer: Value = serde_json::from_str(&text)?;
+        let routable = |node: &Value| node["routable"] == true;
+        ensure!(!answer["nodes"].as_array().context("a list of nodes")?.iter().any(routable), "{text}");
+        Ok(())
+    });
+    names.iter().try_for_each(|name| cluster.thaw_node(name))?;
+    excluded?;
+    show_health(cluster)?;
+    let answer = cluster.sql().query("SELECT count(*) AS lines FROM lineitem")?;
+    let segments = answer.coverage["segments_fail_open"].as_u64().unwrap_or_default();
+    println!("Lines: {:?}; {segments} segments came from nodes that are excluded.", answer.rows()?);
+    ensure!(segments > 0, "the answer was to come by fail-open");
+    Ok(())
 }
 
 /// What the broker thinks of every node.

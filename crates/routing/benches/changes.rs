@@ -227,6 +227,9 @@ fn read(what: &str, view: &ArcSwap<RoutingView>, mut change: impl FnMut() -> Dur
         "requests of {REQUESTED} segments {what}: {} requests, {changes} changes, p50 {half:?}, p99 {most:?}, p99.9 {nearly_all:?}",
         times.len()
     );
+    // For `cargo xtask bench`.
+    let name = what.replace(' ', "_");
+    println!(r#"{{"figure":"p99_of_readers_{name}","value":{},"unit":"us"}}"#, most.as_secs_f64() * 1e6);
 }
 
 fn requests(view: &ArcSwap<RoutingView>, stop: &AtomicBool) -> Vec<Duration> {

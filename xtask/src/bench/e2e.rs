@@ -85,7 +85,7 @@ fn latency(sql: &Sql, plain: &mut Plain) -> anyhow::Result<Vec<Row>> {
     Ok(vec![
         Row::new("e2e.small.p50", p50.0, "ms").against(p50.1),
         Row::new("e2e.small.p99", p99.0, "ms").against(p99.1),
-        Row::new("e2e.small.p50_over_in_process", p50.0 - p50.1, "ms").at_most(5.0),
+        Row::new("e2e.small.p50_over_in_process", p50.0 - p50.1, "ms").at_most(3.0),
     ])
 }
 

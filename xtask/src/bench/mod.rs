@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: figures, each against a baseline that was measured in the same run.
 
+mod criterion;
 mod e2e;
 mod plain;
 mod row;
@@ -14,7 +15,17 @@ use row::Row;
 type Bench = (&'static str, &'static str, fn(&Args) -> anyhow::Result<Vec<Row>>);
 
 /// All of them, in the order in which they run.
-const BENCHES: [Bench; 1] = [("e2e", "TPC-H through a cluster and in one process", e2e::run)];
+const BENCHES: [Bench; 5] = [
+    ("select", "a node for each of 10,000 segments, against the floor", criterion::select),
+    ("change", "states of 1,000,000 segments under change", criterion::change),
+    (
+        "routing",
+        "a cluster of 1,000,000 segments and 1,000 nodes under change, with readers",
+        criterion::routing,
+    ),
+    ("route", "the routing table of 1,000 segments over gRPC, against an empty call", criterion::route),
+    ("e2e", "TPC-H through a cluster and in one process", e2e::run),
+];
 
 /// Arguments of `bench`.
 #[derive(Debug, clap::Args)]

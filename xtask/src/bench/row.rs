@@ -1,5 +1,7 @@
 //! One figure.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 /// A figure with what it is compared with. Absent parts mean that there is nothing to compare with, or no aim.
@@ -10,7 +12,7 @@ pub(super) struct Row {
     /// The figure.
     pub(super) value: f64,
     /// Its unit.
-    pub(super) unit: &'static str,
+    pub(super) unit: Cow<'static, str>,
     /// The baseline's figure in the same run.
     pub(super) baseline: Option<f64>,
     /// `value` by `baseline`.
@@ -23,8 +25,8 @@ pub(super) struct Row {
 
 impl Row {
     /// A figure alone.
-    pub(super) fn new(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
-        Self { name: name.into(), value, unit, ..Self::default() }
+    pub(super) fn new(name: impl Into<String>, value: f64, unit: impl Into<Cow<'static, str>>) -> Self {
+        Self { name: name.into(), value, unit: unit.into(), ..Self::default() }
     }
 
     /// The same against the baseline's figure.
@@ -36,6 +38,12 @@ impl Row {
     pub(super) fn ratio_at_most(self, most: f64) -> Self {
         let holds = self.ratio.map(|ratio| ratio <= most);
         Self { aim: Some(format!("ratio <= {most}")), holds, ..self }
+    }
+
+    /// The same with the aim that its ratio is at least `least`.
+    pub(super) fn ratio_at_least(self, least: f64) -> Self {
+        let holds = self.ratio.map(|ratio| ratio >= least);
+        Self { aim: Some(format!("ratio >= {least}")), holds, ..self }
     }
 
     /// The same with the aim that it is at most `most`.
@@ -64,7 +72,7 @@ fn cells(row: &Row) -> [String; 7] {
     [
         row.name.clone(),
         number(Some(row.value)),
-        row.unit.to_owned(),
+        row.unit.to_string(),
         number(row.baseline),
         number(row.ratio),
         row.aim.clone().unwrap_or_default(),
@@ -81,6 +89,7 @@ mod tests {
         let row = Row::new("a", 3.0, "ms").against(2.0);
         assert_eq!(row.clone().ratio_at_most(1.5).holds, Some(true));
         assert_eq!(row.clone().ratio_at_most(1.4).holds, Some(false));
+        assert_eq!(row.clone().ratio_at_least(1.5).holds, Some(true));
         assert_eq!(row.at_most(2.9).holds, Some(false));
     }
 
