@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run ends by panicking")]
 
+#[expect(dead_code, reason = "the tests change what it sends")]
 #[path = "../tests/it/feed.rs"]
 mod feed;
 
@@ -61,7 +62,10 @@ fn bench(criterion: &mut Criterion) {
     let route = runtime.block_on(connect(&broker));
     let answer = runtime.block_on(routed(route[0].clone()));
     assert_eq!(answer.parts.iter().map(|part| part.segments.len() as u64).sum::<u64>(), SEGMENTS);
-    let empty = runtime.block_on(start_empty(answer.encoded_len()));
+    let empty = {
+        let _inside = runtime.enter();
+        start_empty(answer.encoded_len())
+    };
     let empty = runtime.block_on(connect(&empty));
 
     let mut group = criterion.benchmark_group("route_over_grpc");
@@ -73,7 +77,6 @@ fn bench(criterion: &mut Criterion) {
         bencher.iter_custom(|calls| runtime.block_on(call(&route, calls)));
     });
     group.finish();
-    println!("bytes in the answer: {}", answer.encoded_len());
 }
 
 /// The time that so many calls take.
@@ -127,7 +130,7 @@ async fn start_broker(data_dir: std::path::PathBuf, coordinator: &str) -> String
 }
 
 /// A server whose answers have so many bytes.
-async fn start_empty(bytes: usize) -> String {
+fn start_empty(bytes: usize) -> String {
     let incoming = TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap().with_nodelay(Some(true));
     let url = format!("http://{}", incoming.local_addr().unwrap());
     let with = |bytes| RouteResponse { not_connected: vec!["x".repeat(bytes)], ..RouteResponse::default() };

@@ -8,6 +8,7 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
+use pointsman_routing::FeedState;
 use serde_json::{Value, json};
 
 use crate::broker::Broker;
@@ -38,9 +39,25 @@ pub(super) async fn ready(State(broker): State<Arc<Broker>>) -> Response {
         "connected": feed.connected,
         "routing_age_ms": feed.age.map(crate::millis),
         "stored_snapshot_refused": feed.refused,
+        "clusters": clusters(&broker),
     });
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(body)).into_response()
+}
+
+/// How the broker stands to each of its clusters, the local one first.
+fn clusters(broker: &Broker) -> Vec<Value> {
+    let view = broker.routing.view();
+    let versions = view.clusters().map(|(_, snapshot)| snapshot.map(|snapshot| snapshot.version.0));
+    let cluster = |(feed, version): (FeedState, Option<u64>)| {
+        json!({
+            "cluster": feed.cluster.as_str(),
+            "feed_version": version,
+            "connected": feed.connected,
+            "routing_age_ms": feed.age.map(crate::millis),
+        })
+    };
+    broker.routing.feeds().into_iter().zip(versions).map(cluster).collect()
 }
 
 /// Everything that is counted, in Prometheus' text format.

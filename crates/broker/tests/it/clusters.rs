@@ -97,6 +97,8 @@ async fn a_cluster_that_never_connected_is_missed() {
     assert_eq!((codes(&refused), refused.get("resultTable")), (vec![510], None));
     let (_, page) = two.broker.get("/debug/route?collection=t").await;
     assert_eq!(page["scans"][0]["not_connected"], json!(["west"]));
+    let clusters = two.broker.get("/ready").await.1["clusters"].clone();
+    assert_eq!((&clusters[0]["connected"], &clusters[1]["feed_version"]), (&json!(true), &Value::Null));
 }
 
 #[tokio::test]
