@@ -8,6 +8,7 @@ use std::fmt;
 
 use datafusion::execution::object_store::ObjectStoreUrl;
 use object_store::path::Path;
+use percent_encoding::percent_decode_str;
 use pointsman_ids::{Error, ErrorCode, Result, SegmentId, feed::CollectionEntry};
 use url::Url;
 
@@ -54,7 +55,7 @@ impl SegmentPath {
     pub(crate) fn read(text: &str) -> Option<Self> {
         let mut parts = text.split('/').filter(|part| !part.is_empty());
         let id = SegmentId(parts.next()?.parse().ok()?);
-        let (collection, segment) = (parts.next()?.to_owned(), parts.next()?.to_owned());
+        let (collection, segment) = (decoded(parts.next()?), decoded(parts.next()?));
         let position = parts.next().map(str::parse).transpose().ok()?;
         parts.next().is_none().then_some(Self { id, collection, segment, position })
     }
@@ -63,6 +64,11 @@ impl SegmentPath {
     pub(crate) fn object(&self) -> Path {
         Path::from(self.to_string())
     }
+}
+
+/// A name as people wrote it: paths of stores spell what is not ASCII with `%`, which names do not have.
+fn decoded(part: &str) -> String {
+    percent_decode_str(part).decode_utf8_lossy().into_owned()
 }
 
 impl fmt::Display for SegmentPath {
@@ -79,7 +85,7 @@ mod tests {
     #[test]
     fn a_path_reads_back() {
         for position in [None, Some(0), Some(12)] {
-            let (collection, segment) = ("orders".into(), "part-0.a_b".into());
+            let (collection, segment) = ("größe".into(), "part-0.a_b".into());
             let path = SegmentPath { id: SegmentId(7), collection, segment, position };
             assert_eq!(SegmentPath::read(path.object().as_ref()), Some(path.clone()));
             assert_eq!(SegmentPath::read(&path.to_string()), Some(path));

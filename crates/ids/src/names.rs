@@ -1,5 +1,6 @@
 //! Names that people give to things. All share one rule, so that a name is safe in a path, a URL, a metric label
-//! and SQL: 1 to 128 bytes of ASCII letters, digits, `_`, `-` and `.`, beginning with a letter, a digit or `_`.
+//! and SQL: 1 to 128 bytes of letters, digits, `_`, `-`, `.` and visible characters beyond ASCII, beginning with none of
+//! `-` and `.`. Names order by the bytes of their UTF-8.
 
 use std::{borrow::Borrow, fmt, str::FromStr, sync::Arc};
 
@@ -13,7 +14,8 @@ fn check(kind: &'static str, text: &str) -> Result<(), Error> {
         Err(Error::new(
             ErrorCode::ParameterInvalid,
             format!(
-                "'{}' is not a {kind} name: {why} (1 to {MAX_LEN} of a-z A-Z 0-9 _ - . beginning with a letter, a digit or _)",
+                "'{}' is not a {kind} name: {why} (1 to {MAX_LEN} bytes of letters, digits, _ - . and visible characters beyond ASCII, not \
+                 beginning with - or .)",
                 text.chars().take(MAX_LEN).collect::<String>().escape_debug()
             ),
         ))
@@ -24,11 +26,20 @@ fn check(kind: &'static str, text: &str) -> Result<(), Error> {
     if text.len() > MAX_LEN {
         return refuse("it is too long");
     }
-    let first_ok = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-    if !first_ok || !text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.')) {
+    if text.starts_with(['-', '.']) || !text.chars().all(is_allowed) {
         return refuse("it has a character that is not allowed");
     }
     Ok(())
+}
+
+fn is_allowed(c: char) -> bool {
+    if c.is_ascii() {
+        return c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    }
+    // Two names that look the same, or a text that runs backwards, would mislead people.
+    let is_unseen = matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
+    !(is_unseen || c.is_control() || c.is_whitespace())
 }
 
 macro_rules! name {
@@ -154,10 +165,16 @@ mod tests {
 
     #[test]
     fn refuses_what_could_leave_a_directory() {
-        for text in ["", "..", "/etc", "a/b", "a b", ".hidden", "-rf", "ä", "a\0"] {
+        for text in
+            ["", "..", "/etc", "a/b", "a b", ".hidden", "-rf", "a\u{2028}b", "a\u{202e}b", "a\0", "a%2f"]
+        {
             assert_eq!(SegmentName::new(text).unwrap_err().code(), ErrorCode::ParameterInvalid, "{text:?}");
         }
+        for text in ["größe", "数据", "é", "𝒳-1", "_a.b"] {
+            assert!(SegmentName::new(text).is_ok(), "{text}");
+        }
         assert!(SegmentName::new(&"x".repeat(129)).is_err());
+        assert!(SegmentName::new(&"ä".repeat(65)).is_err(), "bytes count");
         assert!(SegmentName::new(&"x".repeat(128)).is_ok());
     }
 
