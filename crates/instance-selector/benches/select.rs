@@ -17,7 +17,7 @@ use std::{
 use arc_swap::ArcSwap;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pointsman_ids::catalog::SelectorKind;
-use pointsman_instance_selector::{Edit, Request, SegmentInput, States, select};
+use pointsman_instance_selector::{Edit, Nodes, Request, SegmentInput, States, select};
 
 const SEGMENTS: u32 = 10_000;
 const NODES: u32 = 30;
@@ -114,7 +114,7 @@ fn under_change(criterion: &mut Criterion) {
 }
 
 /// Changes one segment after the other, 100 times a second.
-fn swap(states: &ArcSwap<States>, nodes: &pointsman_instance_selector::Nodes, stop: &AtomicBool) {
+fn swap(states: &ArcSwap<States>, nodes: &Nodes, stop: &AtomicBool) {
     let tick = Duration::from_millis(10);
     let mut next = Instant::now();
     for at in (0..SEGMENTS).cycle() {

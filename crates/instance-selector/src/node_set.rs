@@ -34,7 +34,12 @@ impl NodeSet {
     /// Whether the node is in the set.
     #[inline]
     pub fn contains(&self, node: NodeIndex) -> bool {
-        self.words.get(word(node)).is_some_and(|word| word & bit(node) != 0)
+        self.bits().contains(node)
+    }
+
+    /// The set as a value for tight loops.
+    pub(crate) fn bits(&self) -> Bits<'_> {
+        Bits(&self.words)
     }
 
     /// Whether nobody is in the set.
@@ -63,6 +68,18 @@ impl NodeSet {
     /// The nodes, by place, ascending.
     pub fn iter(&self) -> impl Iterator<Item = NodeIndex> + '_ {
         (0..).take(self.words.len() * 64).map(NodeIndex).filter(|node| self.contains(*node))
+    }
+}
+
+/// A set of nodes that stays in registers while a loop asks it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bits<'a>(&'a [u64]);
+
+impl Bits<'_> {
+    /// Whether the node is in the set.
+    #[inline]
+    pub(crate) fn contains(self, node: NodeIndex) -> bool {
+        self.0.get(word(node)).is_some_and(|word| word & bit(node) != 0)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The candidates of every segment of one collection.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use imbl::Vector;
 use pointsman_ids::{CollectionName, Error, GroupNumber, Result, catalog::SelectorKind};
@@ -76,7 +76,7 @@ impl States {
     /// `parameter_invalid` when the groups make no sense, naming the collection and the remedy.
     pub fn with_replica_groups(
         &self,
-        replica_groups: &std::collections::BTreeMap<u32, Vec<Vec<NodeIndex>>>,
+        replica_groups: &BTreeMap<u32, Vec<Vec<NodeIndex>>>,
         nodes: &Nodes,
     ) -> Result<Self, Error> {
         let mut rules = Rules::clone(&self.rules);
@@ -122,14 +122,10 @@ impl States {
     /// The first old segment that nobody has loaded, of the assignment group of `segment`: what emptied the group.
     /// `None`: no such segment, or replicas may be mixed. Linear; for reports.
     pub fn emptied_by(&self, segment: u32) -> Option<u32> {
-        let group = self.segments.get(segment as usize)?.group();
+        let group = self.segment(segment)?.assignment_group()?;
         let empties =
             |state: &SegmentState| state.group() == group && !state.is_new() && state.candidates().is_empty();
-        let mut at = self.segments.iter().take_while(|state| group != NO_GROUP && !empties(state)).count();
-        if group == NO_GROUP || at == self.segments.len() {
-            at = usize::MAX;
-        }
-        u32::try_from(at).ok()
+        u32::try_from(self.segments.iter().position(empties)?).ok()
     }
 
     /// The pool of a candidate.
@@ -152,7 +148,7 @@ impl States {
         sightings.read(segment.copies, nodes);
         let settling = !segment.promoted && sightings.are_settling();
         let young_until = young_until.filter(|end| settling && now <= *end);
-        let candidates: Few = match (young_until, self.rules.consistent) {
+        let candidates: Vec<Candidate> = match (young_until, self.rules.consistent) {
             (None, _) => sightings.loaded().collect(),
             (Some(_), false) => sightings.wanted().collect(),
             (Some(_), true) => sightings.assigned().collect(),
@@ -205,9 +201,6 @@ impl States {
         }
     }
 }
-
-/// Candidates on their way into a state.
-type Few = Vec<Candidate>;
 
 /// A segment of the universe.
 #[derive(Clone, Copy, Debug)]

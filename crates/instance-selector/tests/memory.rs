@@ -12,7 +12,7 @@ use pointsman_instance_selector::{
     CopyInput, Membership, NodeIndex, NodeTable, Nodes, SegmentInput, States, StatesSettings,
 };
 
-const SEGMENTS: u32 = 500_000;
+const SEGMENTS: u32 = 200_000;
 const NODES: u32 = 100;
 
 /// Bytes of this process that lie in memory.

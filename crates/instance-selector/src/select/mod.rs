@@ -11,7 +11,7 @@ mod scope;
 
 use pointsman_ids::{Result, catalog::SelectorKind};
 
-use crate::{Nodes, Request, Selection, States, segment::SegmentState};
+use crate::{Candidate, Nodes, Request, Selection, States, segment::SegmentState};
 
 pub use chooser::Rule;
 use chooser::{Balanced, Chooser, Fixed, OneReplica, ReplicaGroups};
@@ -94,26 +94,28 @@ pub(crate) fn select_watched<W: Watch>(
 
 /// Segment after segment takes one of its usable candidates.
 fn pick_each<C: Chooser, W: Watch>(scope: &Scope<'_>, chooser: C, draft: &mut Draft, watch: &mut W) {
+    let kept = Vec::new();
     if scope.is_everybody_usable() {
-        draft.visit(scope, &mut Picker { scope, usable: Everybody, chooser, watch });
+        draft.visit(scope, &mut Picker { scope, usable: Everybody, kept, chooser, watch });
     } else {
-        draft.visit(scope, &mut Picker { scope, usable: Sieve::new(scope), chooser, watch });
+        draft.visit(scope, &mut Picker { scope, usable: Sieve::new(scope), kept, chooser, watch });
     }
 }
 
 struct Picker<'a, U, C, W> {
     scope: &'a Scope<'a>,
     usable: U,
+    kept: Vec<Candidate>,
     chooser: C,
     watch: &'a mut W,
 }
 
 impl<U: Usable, C: Chooser, W: Watch> Decide for Picker<'_, U, C, W> {
     fn pick<'s>(&mut self, states: impl ExactSizeIterator<Item = &'s SegmentState>, draft: &mut Draft) {
-        // A copy on the stack stays in registers over the one loop that a selection consists of.
-        let mut chooser = self.chooser;
+        // Copies on the stack stay in registers over the one loop that a selection consists of.
+        let (usable, mut chooser) = (self.usable, self.chooser);
         draft.extend(states, |place, state, tally| {
-            let usable = self.usable.of(state);
+            let usable = usable.of(state, &mut self.kept);
             if usable.is_empty() {
                 return tally.misses(place, state);
             }

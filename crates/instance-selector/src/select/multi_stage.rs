@@ -64,8 +64,13 @@ pub(super) fn pick<W: Watch>(scope: &Scope<'_>, fixed: bool, draft: &mut Draft, 
 
 /// The segments that some partition needs. Others are dropped, or new and nowhere.
 fn gather(scope: &Scope<'_>, placement: &Placement, draft: &mut Draft) -> Result<Wanted> {
-    let mut gather =
-        Gather { usable: Sieve::new(scope), placement, wanted: Wanted::default(), missing: None };
+    let mut gather = Gather {
+        usable: Sieve::new(scope),
+        kept: Vec::new(),
+        placement,
+        wanted: Wanted::default(),
+        missing: None,
+    };
     draft.visit(scope, &mut gather);
     match gather.missing {
         None => Ok(gather.wanted),
@@ -78,6 +83,7 @@ fn gather(scope: &Scope<'_>, placement: &Placement, draft: &mut Draft) -> Result
 
 struct Gather<'a> {
     usable: Sieve<'a>,
+    kept: Vec<Candidate>,
     placement: &'a Placement,
     wanted: Wanted,
     /// The place of the first old segment without a usable candidate.
@@ -87,7 +93,7 @@ struct Gather<'a> {
 impl Decide for Gather<'_> {
     fn pick<'s>(&mut self, states: impl ExactSizeIterator<Item = &'s SegmentState>, draft: &mut Draft) {
         draft.extend(states, |place, state, tally| {
-            let usable = self.usable.of(state);
+            let usable = self.usable.of(state, &mut self.kept);
             if usable.is_empty() {
                 if state.exists() && !state.is_new() {
                     self.missing.get_or_insert(place);

@@ -1,7 +1,12 @@
 //! Who may be chosen at all in one request.
 
+use pointsman_ids::GroupNumber;
+
 use super::requested::Requested;
-use crate::{Candidate, NodeIndex, NodeSet, Nodes, Request, States, segment::SegmentState};
+use crate::{
+    Candidate, NodeIndex, NodeSet, Nodes, Request, States, groups::Groups, node_set::Bits,
+    segment::SegmentState,
+};
 
 /// The states, nodes and request of one selection, and who of the nodes is usable in it.
 #[derive(Debug)]
@@ -28,12 +33,6 @@ impl<'a> Scope<'a> {
     /// Whether every candidate of the states is usable, so that nobody has to be asked.
     pub(crate) fn is_everybody_usable(&self) -> bool {
         self.everybody
-    }
-
-    /// Whether a candidate is usable, unless it is out for its assignment group.
-    #[inline]
-    fn is_usable(&self, candidate: Candidate) -> bool {
-        self.usable.contains(candidate.node()) && self.is_in(&candidate)
     }
 
     /// The candidates of a segment inside the request's resource group that are not out for their assignment group.
@@ -69,44 +68,55 @@ impl<'a> Scope<'a> {
 }
 
 /// Tells the usable candidates of segments, in order.
-pub(super) trait Usable {
-    fn of<'s>(&'s mut self, state: &'s SegmentState) -> &'s [Candidate];
+pub(super) trait Usable: Copy {
+    /// Those of one segment. `kept` is room for a choice among the candidates, so that no segment allocates.
+    fn of<'s>(self, state: &'s SegmentState, kept: &'s mut Vec<Candidate>) -> &'s [Candidate];
 }
 
 /// Every candidate is usable.
+#[derive(Clone, Copy)]
 pub(super) struct Everybody;
 
 impl Usable for Everybody {
     #[inline]
-    fn of<'s>(&'s mut self, state: &'s SegmentState) -> &'s [Candidate] {
+    fn of<'s>(self, state: &'s SegmentState, _: &'s mut Vec<Candidate>) -> &'s [Candidate] {
         state.candidates()
     }
 }
 
-/// Some candidates are not usable. Keeps the room for those that are, so that no segment allocates.
+/// Some candidates are not usable.
+#[derive(Clone, Copy)]
 pub(super) struct Sieve<'a> {
-    scope: &'a Scope<'a>,
-    kept: Vec<Candidate>,
+    usable: Bits<'a>,
+    group: Option<GroupNumber>,
+    /// Where some nodes are out for their assignment group.
+    broken: Option<&'a Groups>,
 }
 
 impl<'a> Sieve<'a> {
     pub(super) fn new(scope: &'a Scope<'a>) -> Self {
-        Self { scope, kept: Vec::new() }
+        let groups = &scope.states.groups;
+        let broken = Some(groups).filter(|groups| !groups.are_whole());
+        Self { usable: scope.usable.bits(), group: scope.request.group, broken }
     }
 }
 
 impl Usable for Sieve<'_> {
     #[inline]
-    fn of<'s>(&'s mut self, state: &'s SegmentState) -> &'s [Candidate] {
-        let (candidates, out) = (state.candidates(), self.scope.out(state));
-        let usable =
-            |candidate: &Candidate| self.scope.is_usable(*candidate) && !out.contains(&candidate.node());
+    fn of<'s>(self, state: &'s SegmentState, kept: &'s mut Vec<Candidate>) -> &'s [Candidate] {
+        let (candidates, out) =
+            (state.candidates(), self.broken.map_or(&[][..], |groups| groups.out(state.group())));
+        let usable = |candidate: &Candidate| {
+            self.usable.contains(candidate.node())
+                && self.group.is_none_or(|group| group == candidate.group())
+                && !out.contains(&candidate.node())
+        };
         // Few nodes are out at a time, so most segments have all of theirs.
         if candidates.iter().all(usable) {
             return candidates;
         }
-        self.kept.clear();
-        self.kept.extend(candidates.iter().copied().filter(usable));
-        &self.kept
+        kept.clear();
+        kept.extend(candidates.iter().copied().filter(usable));
+        kept
     }
 }
