@@ -8,7 +8,6 @@ use std::{
 use parking_lot::Mutex;
 use pointsman_engine::{CollectionScan, FailedPart, Part, Rerouted, Routed, Router, Unavailable};
 use pointsman_ids::{ClusterName, CollectionName, Error, NodeKey, Result, feed::CollectionEntry};
-use pointsman_instance_selector::FailOpenGate;
 use pointsman_routing::{RequestIds, RouteRequest, RoutedNode, Routing, RoutingTable, RoutingView, Wanted};
 use url::Url;
 
@@ -38,6 +37,19 @@ pub(super) struct AttemptRouter {
     noted: Mutex<Noted>,
 }
 
+/// What is the same in all attempts of a query.
+#[derive(Debug)]
+pub(super) struct Asking<'a> {
+    /// The broker's name of the query.
+    pub(super) query: &'a str,
+    /// One id per collection.
+    pub(super) ids: Arc<RequestIds>,
+    pub(super) tries: Arc<Tries>,
+    pub(super) options: &'a QueryOptions,
+    /// The collections that the query reads.
+    pub(super) collections: &'a BTreeSet<String>,
+}
+
 /// What the tables of an attempt said besides who answers for what.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Noted {
@@ -61,14 +73,10 @@ pub(super) struct LeftOut {
 impl AttemptRouter {
     /// A router for the collections of one statement.
     pub(super) fn new(
-        query: &str,
+        Asking { query, ids, tries, options, collections }: Asking<'_>,
         routing: Routing,
         calls: Calls,
         view: Arc<RoutingView>,
-        ids: Arc<RequestIds>,
-        tries: Arc<Tries>,
-        options: &QueryOptions,
-        collections: &BTreeSet<String>,
     ) -> Self {
         Self {
             query: query.to_owned(),
@@ -156,15 +164,6 @@ impl AttemptRouter {
         left_out.optional.extend(&table.optional_skipped);
         left_out.optional.extend(table.parts.iter().flat_map(|part| &part.optional));
         left_out.refused.extend(table.refused.iter().cloned());
-        let (query, collection) = (&self.query, &collection.name);
-        for (cluster, gate) in table.fail_open_gates.iter().filter(|(_, gate)| gate.is_eligible()) {
-            if *gate == FailOpenGate::Passed {
-                let segments = table.fail_open.len();
-                tracing::info!(query, %cluster, %collection, segments, "fail-open: excluded nodes are asked");
-            } else {
-                tracing::info!(query, %cluster, %collection, ?gate, "fail-open could help and does not");
-            }
-        }
     }
 }
 

@@ -23,7 +23,7 @@ use super::{
     collect::{self, Cut, Rows, collect},
     picture::Picture,
     reports::Charge,
-    router::AttemptRouter,
+    router::{Asking, AttemptRouter},
     tries::Tries,
 };
 
@@ -130,16 +130,15 @@ impl<'a> Running<'a> {
         let view = self.queries.routing.view();
         let deadline = self.now().saturating_add(self.remaining());
         let (in_flight, clock) = (Arc::clone(&self.queries.in_flight), Arc::clone(&self.queries.clock));
-        AttemptRouter::new(
-            self.id,
-            self.queries.routing.clone(),
-            Calls::new(in_flight, clock, Arc::clone(&view), deadline),
-            view,
-            Arc::clone(&self.ids),
-            Arc::clone(&self.tries),
-            &self.request.options,
-            self.statement.collections(),
-        )
+        let asking = Asking {
+            query: self.id,
+            ids: Arc::clone(&self.ids),
+            tries: Arc::clone(&self.tries),
+            options: &self.request.options,
+            collections: self.statement.collections(),
+        };
+        let calls = Calls::new(in_flight, clock, Arc::clone(&view), deadline);
+        AttemptRouter::new(asking, self.queries.routing.clone(), calls, view)
     }
 
     fn picture(&self, planned: &PlannedQuery, router: &AttemptRouter) -> Picture {

@@ -401,3 +401,26 @@ async fn when_the_time_is_up_what_has_come_is_the_answer() {
         (UnavailableCause::NodeSilent, &vec![cluster.nodes[1].key.clone()])
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_lacks_thousands_of_segments_hides_none_of_them() {
+    const SEGMENTS: usize = 3000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = data::write(folder.path()).into_iter().find(|table| table.name == "region").expect("a table");
+    let table = data::from_files("many", vec![file.files[0].path.clone(); SEGMENTS]);
+    let rows = file.files[0].rows * SEGMENTS as u64;
+    let mut cluster =
+        Cluster::start(folder, vec![table], 2, 2, EngineSettings::default(), WorkerSettings::default());
+    cluster.router.stages = false;
+    let router = Around::new(cluster.router.clone());
+    let planned = plan(&cluster, &router, "SELECT count(r_name) FROM many").await;
+    for segment in cluster.nodes[0].store.held() {
+        cluster.nodes[0].store.forget(segment);
+    }
+    let got = compare::rows(&all(&planned).await.expect("rows"));
+    assert_eq!(got, [rows.to_string()]);
+    let failed = router.failed();
+    assert!(failed.iter().all(|part| part.node == cluster.nodes[0].url), "{}", failed.len());
+    assert_eq!(segments(&planned), (SEGMENTS, 0));
+    assert_eq!(nodes(&planned), BTreeSet::from([cluster.nodes[1].url.clone()]));
+}
