@@ -30,9 +30,13 @@ use pointsman_ids::{
 use pointsman_routing::{Core, CoreSettings, RouteRequest, RoutingView, Wanted};
 
 const SEGMENTS: usize = 1_000_000;
+
+/// A small collection, in which a change should cost about the same.
+const FEW_SEGMENTS: usize = 10_000;
+
 const CHANGED: usize = 100;
 const REQUESTED: usize = 1_000;
-const NODES: u64 = 64;
+const NODES: u64 = 1_000;
 const REPLICAS: u64 = 3;
 const READING: Duration = Duration::from_secs(5);
 
@@ -42,12 +46,13 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// A cluster with one large collection, at some version of its feed.
 struct Cluster {
     core: Core,
+    segments: usize,
     version: FeedVersion,
     now: Duration,
 }
 
 impl Cluster {
-    fn new() -> Self {
+    fn new(segments: usize) -> Self {
         let mut core = Core::new(CoreSettings {
             clusters: vec!["home".parse().unwrap()],
             detector: pointsman_failure_detector::Settings::default(),
@@ -57,19 +62,19 @@ impl Cluster {
             started_at: 0,
         })
         .unwrap();
-        let snapshot = snapshot();
+        let snapshot = snapshot(segments);
         let (version, began) = (snapshot.version, Instant::now());
         core.apply(snapshot, Duration::ZERO).unwrap();
-        println!("built from a snapshot of {SEGMENTS} segments in {:?}", began.elapsed());
-        Self { core, version, now: Duration::ZERO }
+        println!("built from a snapshot of {segments} segments in {:?}", began.elapsed());
+        Self { core, segments, version, now: Duration::ZERO }
     }
 
     /// The next change: some segments, spread over all, move between seen and not seen on one node.
     fn delta(&self) -> Delta {
         let after = FeedVersion(self.version.0 + 1);
         let seen = if after.0.is_multiple_of(2) { Some(CopyState::Online) } else { None };
-        let first = usize::try_from(after.0 / 2 * 7).unwrap() % (SEGMENTS / CHANGED);
-        let changed = (first..SEGMENTS).step_by(SEGMENTS / CHANGED).map(|at| {
+        let first = usize::try_from(after.0 / 2 * 7).unwrap() % (self.segments / CHANGED);
+        let changed = (first..self.segments).step_by(self.segments / CHANGED).map(|at| {
             let mut copies = copies(at as u64);
             copies[0].observed = seen;
             CopiesChange { segment: name(at).parse().unwrap(), copies }
@@ -104,7 +109,7 @@ fn name(at: usize) -> String {
 fn copies(at: u64) -> Vec<CopyEntry> {
     let online = Some(CopyState::Online);
     let copy = |replica: u64| CopyEntry {
-        node: NodeId((at + replica * 21) % NODES + 1),
+        node: NodeId((at + replica * 333) % NODES + 1),
         replica: u32::try_from(replica).unwrap(),
         assigned: online,
         observed: online,
@@ -112,7 +117,7 @@ fn copies(at: u64) -> Vec<CopyEntry> {
     (0..REPLICAS).map(copy).collect()
 }
 
-fn snapshot() -> Snapshot {
+fn snapshot(segments: usize) -> Snapshot {
     let node = |id: u64| NodeEntry {
         name: format!("n{id}").parse().unwrap(),
         id: NodeId(id),
@@ -151,7 +156,7 @@ fn snapshot() -> Snapshot {
         load: LoadState::Serving,
         finished_groups: vec![GroupNumber(0)],
         replicas: (0..REPLICAS).map(replica).collect(),
-        segments: (0..SEGMENTS).map(segment).collect(),
+        segments: (0..segments).map(segment).collect(),
         leaders: vec![vec![]],
     };
     Snapshot {
@@ -163,8 +168,22 @@ fn snapshot() -> Snapshot {
 }
 
 fn writer(criterion: &mut Criterion) {
-    let mut cluster = Cluster::new();
-    criterion.bench_function("a delta of 100 in 1,000,000 segments", |bench| {
+    deltas(criterion, "a delta of 100 in 10,000 segments", &mut Cluster::new(FEW_SEGMENTS));
+    let mut cluster = Cluster::new(SEGMENTS);
+    deltas(criterion, "a delta of 100 in 1,000,000 segments", &mut cluster);
+    let mut well = true;
+    criterion.bench_function("an exclusion or inclusion in 1,000,000 segments", |bench| {
+        bench.iter(|| {
+            well = !well;
+            cluster.report(well);
+        });
+    });
+    readers(&mut cluster);
+}
+
+/// Only the applying is measured.
+fn deltas(criterion: &mut Criterion, name: &str, cluster: &mut Cluster) {
+    criterion.bench_function(name, |bench| {
         bench.iter_custom(|times| {
             let mut taken = Duration::ZERO;
             for _ in 0..times {
@@ -176,14 +195,6 @@ fn writer(criterion: &mut Criterion) {
             taken
         });
     });
-    let mut well = true;
-    criterion.bench_function("an exclusion or inclusion in 1,000,000 segments", |bench| {
-        bench.iter(|| {
-            well = !well;
-            cluster.report(well);
-        });
-    });
-    readers(&mut cluster);
 }
 
 /// Times of requests by a reader: alone, beside deltas, beside exclusions.

@@ -44,6 +44,8 @@ pub(crate) struct Manager {
     pending: BTreeMap<CollectionName, Error>,
     /// How many ids there may be before some are forgotten.
     look_at: usize,
+    /// The view's nodes do not follow its members, or the detector, yet.
+    nodes_differ: bool,
 }
 
 /// What a change came to.
@@ -62,6 +64,7 @@ impl Manager {
             unresolved: BTreeSet::new(),
             pending: BTreeMap::new(),
             look_at: FEW_IDS,
+            nodes_differ: true,
         }
     }
 
@@ -85,6 +88,7 @@ impl Manager {
         let members = view.members.replaced(&after.nodes, &mut view.names);
         let events = members.events(&view.members, &view.name, is_news);
         view.members = members;
+        self.nodes_differ = true;
         events
     }
 
@@ -101,7 +105,9 @@ impl Manager {
         let before = std::mem::replace(&mut Arc::make_mut(&mut self.view).snapshot, Arc::new(after));
         self.name_replica_groups(delta.collections.iter().map(CollectionDelta::name));
         let view = Arc::make_mut(&mut self.view);
-        view.nodes = Nodes::new(view.names.table.clone(), view.members.memberships(), is_unhealthy);
+        if std::mem::take(&mut self.nodes_differ) || view.nodes.len() != view.names.table.len() {
+            view.nodes = Nodes::new(view.names.table.clone(), view.members.memberships(), is_unhealthy);
+        }
         view.health = Arc::default();
         let mut changed = Changed::default();
         for name in &delta.dropped {

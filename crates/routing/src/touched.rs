@@ -69,11 +69,13 @@ pub(crate) fn touches<'a>(
     touched: BTreeSet<SegmentName>,
 ) -> Vec<Touch<'a>> {
     let touch = |name: SegmentName| {
-        let was_there = position(before, &name).is_ok();
         let (at, segment) = match position(after, &name) {
             Ok(at) => (at, after.get(at).map(AsRef::as_ref)),
             Err(at) => (at, None),
         };
+        // Most changes neither add nor remove: then it stands where it stood.
+        let stands = before.get(at).is_some_and(|known| known.name == name);
+        let was_there = stands || position(before, &name).is_ok();
         let step = match (was_there, segment) {
             (true, Some(_)) => Step::Set(place(at)),
             (false, Some(_)) => Step::Insert(place(at)),

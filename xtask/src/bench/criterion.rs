@@ -64,7 +64,9 @@ pub(super) fn routing(args: &Args) -> anyhow::Result<Vec<Row>> {
     let figures = Figures::measure("changes", args)?;
     let took = |name: &str| figures.nanoseconds("", name).map(|ns| ns / 1e6);
     let mut rows = vec![
-        Row::new("routing.delta_of_100", took("a delta of 100 in 1,000,000 segments")?, "ms"),
+        Row::new("routing.delta_of_100", took("a delta of 100 in 1,000,000 segments")?, "ms")
+            .against(took("a delta of 100 in 10,000 segments")?)
+            .ratio_at_most(20.0),
         Row::new("routing.exclusion", took("an exclusion or inclusion in 1,000,000 segments")?, "ms")
             .at_most(EXCLUSION.as_secs_f64() * 1e3),
     ];
