@@ -45,12 +45,12 @@ impl Sightings {
         self.nodes.extend(self.copies.chunk_by(|one, other| one.node == other.node).filter_map(merge));
     }
 
-    /// Whether it is being loaded for the first time, as far as the states tell.
+    /// Whether it is being loaded for the first time, as far as the states tell: so it is without any observation, too,
+    /// where some node should serve it.
     pub(crate) fn are_settling(&self) -> bool {
-        let unseen = self.nodes.iter().all(|node| node.observed.is_none());
         let mut wanted = self.nodes.iter().filter(|node| node.should_serve);
         let failed = wanted.clone().any(|node| node.observed == Some(CopyState::Error));
-        unseen || !failed && wanted.any(|node| matches!(node.observed, None | Some(CopyState::Offline)))
+        !failed && wanted.any(|node| matches!(node.observed, None | Some(CopyState::Offline)))
     }
 
     /// Number of nodes that should serve it.

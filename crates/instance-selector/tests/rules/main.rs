@@ -8,6 +8,7 @@ mod consistency;
 mod explain;
 mod fail_open;
 mod health;
+mod many;
 mod multi_stage;
 mod new_segments;
 mod properties;
