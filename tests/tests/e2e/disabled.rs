@@ -1,10 +1,10 @@
 //! What an operator has switched off is left alone.
 
 use anyhow::ensure;
-use pointsman_testkit::{Cluster, Network, Relay, Sql, eventually};
+use pointsman_testkit::{Cluster, Network, QueryLoop, Relay, Sql, eventually};
 use serde_json::Value;
 
-use super::{LATE_PROBES, LIMIT, QUERIES};
+use super::{A_FEW, LATE_PROBES, LIMIT, QUERIES};
 
 /// The node that is disabled.
 const NODE: &str = "n1";
@@ -62,6 +62,30 @@ fn a_disabled_node_is_never_contacted() -> anyhow::Result<()> {
         ensure!(relay.requests() > before.1, "no request after {before:?}");
         Ok(())
     })
+}
+
+/// BR-6 under load: switching nodes off and on, one at a time, costs no answer.
+#[test]
+fn switching_nodes_off_and_on_costs_no_answer() -> anyhow::Result<()> {
+    let cluster = super::tpch()?;
+    super::wait_whole(&cluster)?;
+    let sql = cluster.sql();
+    let queries = QueryLoop::start(sql.clone(), &QUERIES)?;
+    for name in cluster.node_names() {
+        let key = format!("local/{name}");
+        let is = |expected: bool| {
+            let node = sql.node(&key)?;
+            ensure!(node.enabled == expected && node.routable == expected, "{node:?}");
+            Ok(())
+        };
+        cluster.run(&["node", "disable", &name])?;
+        eventually("the broker knows", LIMIT, || is(false))?;
+        queries.wait_for(QUERIES.len(), A_FEW)?;
+        cluster.run(&["node", "enable", &name])?;
+        eventually("the broker knows", LIMIT, || is(true))?;
+        queries.wait_for(QUERIES.len(), A_FEW)?;
+    }
+    queries.finish()?.check()
 }
 
 /// The answers to the looped queries.

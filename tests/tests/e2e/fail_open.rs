@@ -23,7 +23,9 @@ fn excluded_nodes_are_asked_while_fail_open_is_on() -> anyhow::Result<()> {
     let relays = super::behind_relays(&mut cluster)?;
     cluster.wait_routable("closed", 2, LIMIT)?;
     let sql = cluster.sql();
-    let right = sql.query(QUERIES[1])?.comparable()?;
+    let rights: Vec<_> =
+        QUERIES.iter().map(|query| sql.query(query)?.comparable()).collect::<anyhow::Result<_>>()?;
+    let right = &rights[1];
     ensure!(sql.query("SELECT sum(n) FROM closed")?.rows()? == [vec![json!(6)]]);
 
     super::set(relays.values(), Network::Refused);
@@ -34,20 +36,32 @@ fn excluded_nodes_are_asked_while_fail_open_is_on() -> anyhow::Result<()> {
 
     let counted = sql.metric(REQUESTS, &["collection=\"lineitem\""])?;
     let answer = sql.query(QUERIES[1])?;
-    ensure!(answer.comparable()? == right, "another answer: {answer:?}");
+    ensure!(answer.comparable()? == *right, "another answer: {answer:?}");
     ensure!(fail_open(&answer) > 0, "not by fail-open: {answer:?}");
     ensure!(fail_open(&answer) == answer.coverage["segments_asked"].as_u64().unwrap_or_default());
     ensure!(sql.metric(REQUESTS, &["collection=\"lineitem\""])? >= counted + 1.0);
+    // Upper stages of joins go to nobody either.
+    QUERIES.iter().zip(&rights).try_for_each(|(query, right)| whole(&sql, query, right))?;
     all_excluded(&sql)?;
+    let nodes = cluster.node_names().len() as f64;
+    for (metric, expected) in [("unhealthy_nodes", nodes), ("enabled_nodes", nodes), ("routable_nodes", 0.0)]
+    {
+        let value = sql.metric(&format!("pointsman_broker_{metric}"), &[])?;
+        ensure!((value - expected).abs() < 0.5, "{metric} is {value} instead of {expected}");
+    }
+    // Closed to a request of several stages unless a switch of its own is on.
+    let staged = json!({"sql": QUERIES[1], "queryOptions": "useMultistageEngine=true;timeoutMs=30000"});
+    let (_, text) = sql.post("/query/sql", &staged.to_string())?;
+    is_partial(&serde_json::from_str(&text)?, "all_excluded")?;
 
     switch(&cluster, &["set", "broker.fail_open.enabled", "false"])?;
     eventually("fail-open off", LIMIT, || is_partial(&sql.ask(QUERIES[1])?, "all_excluded"))?;
     switch(&cluster, &["set", "broker.fail_open.enabled", "TRUE"])?;
-    eventually("fail-open on", LIMIT, || whole(&sql, &right))?;
+    eventually("fail-open on", LIMIT, || whole(&sql, QUERIES[1], right))?;
     switch(&cluster, &["set", "broker.fail_open.enabled", "false"])?;
     eventually("fail-open off again", LIMIT, || is_partial(&sql.ask(QUERIES[1])?, "all_excluded"))?;
     switch(&cluster, &["unset", "broker.fail_open.enabled"])?;
-    eventually("the broker's own value, which is on", LIMIT, || whole(&sql, &right))?;
+    eventually("the broker's own value, which is on", LIMIT, || whole(&sql, QUERIES[1], right))?;
 
     is_partial(&sql.ask("SELECT sum(n) FROM closed")?, "all_excluded")?;
     ensure!(sql.metric(REQUESTS, &["collection=\"closed\""])? < 1.0);
@@ -55,8 +69,8 @@ fn excluded_nodes_are_asked_while_fail_open_is_on() -> anyhow::Result<()> {
 }
 
 /// A whole answer, equal to the right one and by fail-open.
-fn whole(sql: &Sql, right: &[String]) -> anyhow::Result<()> {
-    let answer = sql.query(QUERIES[1])?;
+fn whole(sql: &Sql, query: &str, right: &[String]) -> anyhow::Result<()> {
+    let answer = sql.query(query)?;
     ensure!(answer.comparable()? == right && fail_open(&answer) > 0, "{answer:?}");
     Ok(())
 }

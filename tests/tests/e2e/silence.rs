@@ -87,6 +87,11 @@ fn under_load(
     let longest = report.quantile(1.0);
     println!("the longest of {} queries took {} ms", report.asked, longest.as_millis());
     ensure!(longest < DEADLINE, "a query waited for its deadline");
+    eventually("nothing is in flight", LIMIT, || {
+        let in_flight = sql.metric("pointsman_broker_node_in_flight", &[])?;
+        ensure!(in_flight < 0.5, "{in_flight} calls");
+        Ok(())
+    })?;
     not_asked(&sql)?;
     back_by_the_next_probe(&sql, end)
 }
