@@ -23,17 +23,27 @@ impl States {
     pub fn health(&self, nodes: &Nodes) -> Health {
         let mut shares = Shares::default();
         let (mut unavailable, mut fail_open_eligible) = (0, 0);
-        for state in self.segments.leaves().flatten().filter(|state| state.exists() && !state.is_new()) {
-            let usable = self.count(state, |node| nodes.is_routable(node));
-            if usable == 0 {
-                unavailable += 1;
-                let enabled = self.count(state, |node| nodes.is_enabled(node) && nodes.is_unhealthy(node));
-                fail_open_eligible += u64::from(enabled > 0);
-            }
-            // Candidates of an old segment are among the nodes that should serve it, so these are the larger number.
-            let expected = state.expected();
-            if expected >= 2 {
-                shares.add(usable, expected);
+        let routable = nodes.routable().bits();
+        let whole = self.groups.are_whole();
+        // Leaf by leaf: the inner loop is all that a pass over a million segments consists of.
+        for leaf in self.segments.leaves() {
+            for state in leaf {
+                let candidates = state.candidates();
+                let usable: u32 = if whole {
+                    candidates.iter().map(|candidate| u32::from(routable.contains(candidate.node()))).sum()
+                } else {
+                    self.count(state, |node| routable.contains(node))
+                };
+                if usable > 0 && !state.is_new() {
+                    // Candidates of an old segment are among the nodes that should serve it, so the larger number of the
+                    // two is theirs.
+                    shares.add(usable, state.expected());
+                } else if state.exists() && !state.is_new() {
+                    shares.add(0, state.expected());
+                    unavailable += 1;
+                    let eligible = |node| nodes.is_enabled(node) && nodes.is_unhealthy(node);
+                    fail_open_eligible += u64::from(self.count(state, eligible) > 0);
+                }
             }
         }
         let (lowest_percent, segments_at_lowest) = shares.lowest();
@@ -41,33 +51,41 @@ impl States {
     }
 
     fn count(&self, state: &SegmentState, counts: impl Fn(NodeIndex) -> bool) -> u32 {
-        let out = if self.groups.are_whole() { &[] } else { self.groups.out(state.group()) };
+        let out = self.groups.out(state.group());
         let counted = |node| counts(node) && !out.contains(&node);
         state.candidates().iter().map(|candidate| u32::from(counted(candidate.node()))).sum()
     }
 }
 
-/// How many segments have which share.
-#[derive(Debug, Default)]
+/// How many segments have which share, of those of which at least two replicas are expected.
+#[derive(Debug)]
 struct Shares {
-    /// Of few replicas, by usable and expected: a division for each of a million segments would cost more than all else.
-    few: [[u64; Self::FEW]; Self::FEW],
+    /// Of few replicas, by expected and usable: a division for each of a million segments would cost more than all else.
+    few: [u64; Self::FEW * Self::FEW],
     many: BTreeMap<u32, u64>,
+}
+
+impl Default for Shares {
+    fn default() -> Self {
+        Self { few: [0; Self::FEW * Self::FEW], many: BTreeMap::new() }
+    }
 }
 
 impl Shares {
     const FEW: usize = 8;
 
     fn add(&mut self, usable: u32, expected: u32) {
-        match self.few.get_mut(expected as usize).and_then(|row| row.get_mut(usable as usize)) {
-            Some(count) => *count += 1,
-            None => *self.many.entry(percent(usable, expected)).or_default() += 1,
+        let (usable_few, expected_few) = (usable as usize, expected as usize);
+        if usable_few < Self::FEW && expected_few < Self::FEW {
+            self.few[expected_few * Self::FEW + usable_few] += 1;
+        } else {
+            *self.many.entry(percent(usable, expected)).or_default() += 1;
         }
     }
 
     /// The lowest share in percent and how many segments have it.
     fn lowest(mut self) -> (u32, u64) {
-        for (expected, row) in (0..).zip(&self.few) {
+        for (expected, row) in (0..).zip(self.few.chunks(Self::FEW)).skip(2) {
             for (usable, count) in (0..).zip(row).filter(|(_, count)| **count > 0) {
                 *self.many.entry(percent(usable, expected)).or_default() += count;
             }
