@@ -147,12 +147,14 @@ impl Explained<'_> {
         let mut others: Vec<_> = copies.iter().filter(|copy| !is_candidate(copy.node)).collect();
         others.sort_by_key(|copy| (self.scope.nodes.name(copy.node), copy.node));
         others.dedup_by_key(|copy| copy.node);
-        let judged = candidates.iter().zip(state.into_iter().cycle()).map(|(candidate, state)| {
-            self.node(candidate.node(), candidate.group(), self.judge(state, candidate))
+        let judged = state.into_iter().flat_map(|state| {
+            let judge = |candidate: &Candidate| {
+                self.node(candidate.node(), candidate.group(), self.judge(state, candidate))
+            };
+            state.candidates().iter().map(judge).collect::<Vec<_>>()
         });
-        judged
-            .chain(others.into_iter().map(|copy| self.node(copy.node, copy.group, no_candidate(copy))))
-            .collect()
+        let others = others.into_iter().map(|copy| self.node(copy.node, copy.group, no_candidate(copy)));
+        judged.chain(others).collect()
     }
 
     fn node(&self, node: NodeIndex, group: GroupNumber, verdict: Verdict) -> NodeVerdict {
