@@ -79,6 +79,7 @@ fn a_disabled_node_gets_no_query_until_it_is_enabled() -> anyhow::Result<()> {
     cluster.restart_node(&west[0])?;
     cluster.kill_coordinator()?;
     cluster.restart_coordinator()?;
+    eventually("the coordinator answers again", super::LIMIT, || is_on(&cluster, &west[0]))?;
     for name in &west {
         assert!(!is_on(&cluster, name)?, "the switch of {name} outlives node and coordinator");
     }
