@@ -145,7 +145,8 @@ impl Core {
         let clusters: Vec<_> = self.managers.iter().map(|manager| manager.view.clone()).collect();
         let mut spanning = self.view.collections.clone();
         for name in collections {
-            match Spanning::of(name.as_str(), &clusters) {
+            let unknown = spanning.get(name).map(|known| known.unknown.clone()).unwrap_or_default();
+            match Spanning::of(name.as_str(), &clusters, unknown) {
                 Some(collection) => drop(spanning.insert(name.clone(), Arc::new(collection))),
                 None => drop(spanning.remove(name)),
             }

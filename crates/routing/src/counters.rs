@@ -18,7 +18,6 @@ use pointsman_instance_selector::{Nodes, Selection};
 pub(crate) struct CollectionCounters {
     /// Request ids that were given out.
     pub(crate) requests: AtomicU64,
-    pub(crate) unknown_segments: AtomicU64,
     pub(crate) dropped_segments: AtomicU64,
     /// Nodes that were chosen and had gone.
     pub(crate) missing_nodes: AtomicU64,
@@ -59,7 +58,6 @@ impl CollectionCounters {
                 of.fetch_add(*picks, Relaxed);
             }
         }
-        add(&self.unknown_segments, selection.unknown.len());
         add(&self.dropped_segments, selection.dropped.len());
         add(&self.fail_open_eligible_requests, selection.fail_open_eligible.into());
         add(&self.fail_open_requests, usize::from(!selection.fail_open.is_empty()));

@@ -25,6 +25,15 @@ pub(crate) struct Gaps<'a> {
     emptied: BTreeMap<u32, Option<u32>>,
 }
 
+/// What becomes of the segments of a part that cannot be chosen.
+#[derive(Debug, Default)]
+pub(crate) struct Unchosen {
+    pub(crate) unavailable: Vec<Unavailable>,
+    /// Positions of new segments: they are nowhere yet.
+    pub(crate) new: Vec<u32>,
+    pub(crate) unknown: u64,
+}
+
 impl<'a> Gaps<'a> {
     pub(crate) fn new(located: &Located<'a>, states: Option<&'a States>) -> Self {
         let Located { span, cluster, routed } = *located;
@@ -44,45 +53,58 @@ impl<'a> Gaps<'a> {
         })
     }
 
-    /// Reports for all that was asked of a part that cannot be chosen. What does not exist, or is new, is no gap.
-    pub(crate) fn report_all(
-        &mut self,
-        requested: &Requested,
-        without: &BTreeSet<NodeKey>,
-    ) -> Vec<Unavailable> {
+    /// What becomes of all that was asked of a part that cannot be chosen. What does not exist is unknown where it was
+    /// named, and what is new is no gap.
+    pub(crate) fn report_all(&mut self, requested: &Requested, without: &BTreeSet<NodeKey>) -> Unchosen {
         let without = self.cluster.node_set(without);
-        let mut positions = match requested {
-            Requested::All => (0..self.span.len).collect(),
-            Requested::These(positions) => positions.clone(),
+        let (mut positions, named) = match requested {
+            Requested::All => ((0..self.span.len).collect(), false),
+            Requested::These(positions) => (positions.clone(), true),
         };
         let mut seen = BTreeSet::new();
         positions.retain(|at| seen.insert(*at));
-        positions.into_iter().filter_map(|at| self.report(at, self.cause(at, &without)?)).collect()
+        let mut unchosen = Unchosen::default();
+        for at in positions {
+            match self.standing(at) {
+                None => unchosen.unknown += u64::from(named),
+                Some(true) => unchosen.new.push(self.span.start.saturating_add(at)),
+                Some(false) => unchosen.unavailable.extend(self.report(at, self.cause(at, &without))),
+            }
+        }
+        unchosen
     }
 
-    /// Why a segment of a part that cannot be chosen has nobody; `None`: it is no gap.
-    fn cause(&self, at: u32, without: &NodeSet) -> Option<UnavailableCause> {
-        let Some(states) = self.states else {
-            let segment = self.routed.entry().segments.get(at as usize)?;
-            return exists(segment).then_some(UnavailableCause::NotLoaded);
+    /// Whether a segment is new; `None`: it is not part of the universe. Nothing is new where nothing was built.
+    fn standing(&self, at: u32) -> Option<bool> {
+        match self.states {
+            Some(states) => states.segment(at).map(|segment| segment.is_new()),
+            None => {
+                self.routed.entry().segments.get(at as usize).filter(|segment| exists(segment)).map(|_| false)
+            }
+        }
+    }
+
+    /// Why an old segment of a part that cannot be chosen has nobody.
+    fn cause(&self, at: u32, without: &NodeSet) -> UnavailableCause {
+        let Some(segment) = self.states.and_then(|states| states.segment(at)) else {
+            return UnavailableCause::NotLoaded;
         };
-        let segment = states.segment(at).filter(|segment| !segment.is_new())?;
         let nodes: Vec<_> = segment.candidates().map(|candidate| candidate.node()).collect();
         let any = |is: &dyn Fn(_) -> bool| nodes.iter().any(|node| is(*node));
         let all = &self.cluster.nodes;
         if any(&|node| all.is_routable(node) && !without.contains(node)) {
             // There is somebody, but not for all that has to go together.
-            Some(UnavailableCause::GroupIncomplete)
+            UnavailableCause::GroupIncomplete
         } else if segment.expected() == 0 {
-            Some(UnavailableCause::NoReplicaAssigned)
+            UnavailableCause::NoReplicaAssigned
         } else if nodes.is_empty() {
-            Some(UnavailableCause::NotLoaded)
+            UnavailableCause::NotLoaded
         } else if any(&|node| without.contains(node)) {
-            Some(UnavailableCause::RetriesUsedUp)
+            UnavailableCause::RetriesUsedUp
         } else if any(&|node| all.is_enabled(node)) {
-            Some(UnavailableCause::AllExcluded)
+            UnavailableCause::AllExcluded
         } else {
-            Some(UnavailableCause::AllDisabled)
+            UnavailableCause::AllDisabled
         }
     }
 

@@ -48,9 +48,7 @@ impl RoutingView {
         }
         table.parts.sort_by(|one, other| one.node.key.cmp(&other.node.key));
         table.unknown += wanted.unknown;
-        if let Some(Routed::Built(first)) = parts.first().map(|part| part.routed) {
-            first.counters.unknown_segments.fetch_add(wanted.unknown, Relaxed);
-        }
+        spanning.unknown.fetch_add(table.unknown, Relaxed);
         Ok(table)
     }
 
@@ -168,7 +166,10 @@ impl RoutingTable {
             Routed::Built(collection) => Some(states(collection, request.sampler)),
             Routed::Refused(..) => None,
         };
-        self.unavailable.extend(Gaps::new(located, states).report_all(requested, request.without));
+        let gaps = Gaps::new(located, states).report_all(requested, request.without);
+        self.unavailable.extend(gaps.unavailable);
+        self.new.extend(gaps.new);
+        self.unknown += gaps.unknown;
         self.refused.push((cluster.clone(), error));
     }
 

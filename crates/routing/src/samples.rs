@@ -1,7 +1,7 @@
 //! Figures: what has been counted, and what holds at the moment that they are asked for. Nothing is pushed anywhere, so
 //! the figures of what is gone are gone as well.
 
-use std::{collections::BTreeMap, sync::atomic::Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use pointsman_ids::{ClusterName, CollectionName, NodeName};
 use pointsman_instance_selector::{Health, Measured};
@@ -101,13 +101,10 @@ impl RoutingView {
                 }
             }
         }
-        let mut unknown = BTreeMap::<&CollectionName, u64>::new();
-        for (_, name, collection) in &built {
-            *unknown.entry(name).or_default() += collection.counters.unknown_segments.load(Relaxed);
-        }
-        for (name, count) in unknown {
+        for (name, spanning) in &self.collections {
             let labels = [("collection", name.to_string())];
-            samples.counter("pointsman_broker_unknown_segments_total", labels, count);
+            let unknown = spanning.unknown.load(Relaxed);
+            samples.counter("pointsman_broker_unknown_segments_total", labels, unknown);
         }
         let counters: [Figure<CollectionCounters, u64>; 3] = [
             ("pointsman_broker_dropped_segments_total", |counters| counters.dropped_segments.load(Relaxed)),

@@ -1,6 +1,6 @@
 //! Collections that span clusters: one entry made of the parts, and where each part's segments lie in it.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicU64};
 
 use pointsman_ids::{ClusterName, feed::CollectionEntry};
 
@@ -19,6 +19,8 @@ pub(crate) struct Spanning {
     pub(crate) parts: Vec<Span>,
     /// Clusters that it spans and of which there is no snapshot.
     pub(crate) missing: Vec<ClusterName>,
+    /// How many requested segments no part knew; counted on as long as any cluster has the collection.
+    pub(crate) unknown: Arc<AtomicU64>,
 }
 
 /// One cluster's part of a collection.
@@ -44,7 +46,7 @@ impl Spanning {
     ///
     /// Which clusters it spans is the word of the local catalog. One that the local catalog does not know is routed
     /// wherever it is.
-    pub(crate) fn of(name: &str, clusters: &[Arc<ClusterView>]) -> Option<Self> {
+    pub(crate) fn of(name: &str, clusters: &[Arc<ClusterView>], unknown: Arc<AtomicU64>) -> Option<Self> {
         let entry = |cluster: &ClusterView| cluster.collections.get(name).map(Routed::entry).cloned();
         let local = clusters.first().and_then(|local| entry(local));
         let spans = |at: usize, cluster: &ClusterView| match &local {
@@ -72,7 +74,7 @@ impl Spanning {
             let names = parts.iter().filter_map(|part| Some(clusters.get(part.cluster)?.name.clone()));
             Arc::make_mut(&mut entry).clusters = names.collect();
         }
-        Some(Self { entry, parts, missing })
+        Some(Self { entry, parts, missing, unknown })
     }
 }
 

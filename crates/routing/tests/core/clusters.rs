@@ -178,3 +178,25 @@ fn a_part_that_could_not_be_built_is_missed_in_a_remote_cluster_and_fails_at_hom
     assert!(world.put("home", wrong("a")).is_err());
     assert_eq!(world.route("t", 0).unwrap_err().code(), ErrorCode::CollectionNotLoaded);
 }
+
+#[test]
+fn of_a_part_that_cannot_be_chosen_every_named_segment_is_in_one_place() {
+    let mut world = World::new(&["home", "east"]);
+    world.join("home", "n1");
+    world.join("east", "n1");
+    world.put("home", Shape { clusters: "home east", ..shape("t", &[seg("a", "n1", "n1")]) }).unwrap();
+    let torn = [seg("b", "n1", "n1=error"), seg("c", "n1=offline", "n1"), young("d", "n1", "")];
+    let mut stages = shape("t", &torn).selector(SelectorKind::MultiStageReplicaGroup);
+    stages.routing.replica_groups = [(0, vec![vec!["n1".parse().unwrap()]])].into();
+    world.put("east", stages).unwrap();
+    let list = names(&["a", "b", "c", "d", "zz"]);
+    let table = world.core.view().route(&wanting("t", &list)).unwrap();
+    assert_eq!((gaps(&table), &table.new, table.unknown), (vec!["b:not_loaded".to_owned()], &vec![3], 2));
+    assert_eq!(world.figure("unknown_segments_total", &[("collection", "t")]), Some(2.0));
+    let dropped = |world: &mut World, cluster: &str| {
+        world.core.drop_collection(&cluster.parse().unwrap(), &"t".parse().unwrap()).unwrap();
+        world.figure("unknown_segments_total", &[])
+    };
+    assert_eq!(dropped(&mut world, "home"), Some(2.0), "the collection is not gone");
+    assert_eq!(dropped(&mut world, "east"), None);
+}
