@@ -1,6 +1,9 @@
 //! Nodes that hold their sockets and say nothing.
 
-use std::time::{Duration, Instant};
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, ensure};
 use pointsman_testkit::{Cluster, Network, NodeView, QueryLoop, Sql, eventually};
@@ -85,7 +88,7 @@ fn under_load(
     let report = queries.finish()?;
     report.check()?;
     let longest = report.quantile(1.0);
-    println!("the longest of {} queries took {} ms", report.asked, longest.as_millis());
+    note(format_args!("the longest of {} queries took {} ms", report.asked, longest.as_millis()));
     ensure!(longest < DEADLINE, "a query waited for its deadline");
     eventually("nothing is in flight", LIMIT, || {
         let in_flight = sql.metric("pointsman_broker_node_in_flight", &[])?;
@@ -105,7 +108,7 @@ fn excluded(sql: &Sql, since: Instant) -> anyhow::Result<NodeView> {
     })?;
     let silent =
         since.elapsed().saturating_sub(Duration::from_millis(node.excluded_for_ms.unwrap_or_default()));
-    println!("excluded {} ms after it fell silent: {:?}", silent.as_millis(), node.evidence);
+    note(format_args!("excluded {} ms after it fell silent: {:?}", silent.as_millis(), node.evidence));
     Ok(node)
 }
 
@@ -134,11 +137,8 @@ fn back_by_the_next_probe(sql: &Sql, end: impl FnOnce() -> anyhow::Result<()>) -
     let next = Duration::from_millis(waiting.next_probe_in_ms.context("a next probe")?);
     let since = Instant::now();
     eventually("the node is routable", next + LIMIT, || sql.node(KEY)?.routable().map(drop))?;
-    println!(
-        "back after {} ms; its next probe was {} ms away",
-        since.elapsed().as_millis(),
-        next.as_millis()
-    );
+    let took = since.elapsed().as_millis();
+    note(format_args!("back after {took} ms; its next probe was {} ms away", next.as_millis()));
     let after = counts(sql)?;
     let more: Vec<f64> = after.iter().zip(before).map(|(after, before)| (after - before).round()).collect();
     ensure!(more == [1.0, 0.0, 1.0], "healthy, unhealthy probes and inclusions by probe: {more:?} more");
@@ -152,4 +152,10 @@ fn counts(sql: &Sql) -> anyhow::Result<[f64; 3]> {
         sql.metric(PROBES, &[UNHEALTHY])?,
         sql.metric(INCLUSIONS, &[BY_PROBE])?,
     ])
+}
+
+/// A figure for whoever runs the tests with their output shown; nothing is asserted of it.
+#[expect(clippy::print_stdout, reason = "tests may print")]
+fn note(text: fmt::Arguments<'_>) {
+    println!("{text}");
 }
