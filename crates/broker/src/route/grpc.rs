@@ -82,12 +82,7 @@ fn filled(answer: RouteResponse, mut table: RoutingTable, names: bool) -> RouteR
         url: part.node.url.into(),
         pool: Some(part.node.pool.0).filter(|pool| *pool >= 0),
         names: named(&mut part.segments.iter().chain(&part.optional).copied()),
-        fail_open_segments: part
-            .segments
-            .iter()
-            .copied()
-            .filter(|at| fail_open.binary_search(at).is_ok())
-            .collect(),
+        fail_open_segments: tried(&fail_open, &part.segments),
         segments: part.segments,
         optional_segments: part.optional,
     };
@@ -103,6 +98,14 @@ fn filled(answer: RouteResponse, mut table: RoutingTable, names: bool) -> RouteR
         not_connected: table.missing.iter().map(ClusterName::to_string).collect(),
         ..answer
     }
+}
+
+/// Those of a node's segments that were picked by fail-open, which are given ascending; mostly none.
+fn tried(fail_open: &[u32], segments: &[u32]) -> Vec<u32> {
+    if fail_open.is_empty() {
+        return vec![];
+    }
+    segments.iter().copied().filter(|at| fail_open.binary_search(at).is_ok()).collect()
 }
 
 /// What nobody answers for, by cause.
