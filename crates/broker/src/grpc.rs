@@ -9,9 +9,11 @@ use pointsman_proto::broker::v1::{
 };
 use pointsman_routing::NodeStatus;
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
-use tonic::{Request, Response, Status, transport::Server};
+use tonic::{
+    Request, Response, Status,
+    transport::{Server, server::TcpIncoming},
+};
 use tonic_health::server::HealthReporter;
 
 use crate::{RunError, broker::Broker, route::RoutingService};
@@ -65,12 +67,14 @@ pub(crate) async fn serve(
     broker: Arc<Broker>,
     shutdown: CancellationToken,
 ) -> Result<(), RunError> {
+    // Small answers must not wait for the client's acknowledgements.
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     let (reporter, health) = tonic_health::server::health_reporter();
     let serving = Server::builder()
         .add_service(health)
         .add_service(BrokerStatusServer::new(StatusService(Arc::clone(&broker))))
         .add_service(RoutingServer::new(RoutingService(Arc::clone(&broker))))
-        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), shutdown.clone().cancelled_owned());
+        .serve_with_incoming_shutdown(incoming, shutdown.clone().cancelled_owned());
     tokio::select! {
         served = serving => served.map_err(|error| RunError::Serve(error.into())),
         () = report_health(&reporter, &broker) => Ok(()),
