@@ -109,12 +109,16 @@ pub fn signal(pid: u32, signal: Signal) -> anyhow::Result<()> {
     nix::sys::signal::kill(target, signal).with_context(|| format!("cannot send {signal} to process {pid}"))
 }
 
-/// Whether a process exists and has not ended: one that its parent has not waited for yet does not count.
+/// Whether a process exists and has not ended: one that its parent has not waited for yet does not count, one of whose
+/// threads still runs does, since that holds files and ports.
 pub fn is_alive(pid: u32) -> bool {
-    // The state follows the name, which stands in parentheses and may hold anything.
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+    let mut threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads.any(|thread| {
+        // The state follows the name, which stands in parentheses and may hold anything.
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+    })
 }
 
 /// Memory of a process that is resident, in bytes.
