@@ -4,13 +4,19 @@ use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Write},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use pointsman_clock::WallTime;
 use pointsman_ids::Incarnation;
+use tokio::time::{Instant, sleep};
 
 /// Name of the file whose lock says that a process works here.
 const LOCK: &str = "lock";
+
+/// How long a folder may still be held by a process that is going, and how often it is looked at.
+const PATIENCE: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(50);
 /// Name of the file that holds the last incarnation.
 const INCARNATION: &str = "incarnation";
 
@@ -49,8 +55,20 @@ pub(crate) struct DataDir {
 }
 
 impl DataDir {
+    /// As [`Self::open`], but waits a while for a process that is just going: the lock of one that was killed ends a
+    /// moment after its successor may start.
+    pub(crate) async fn open_patiently(path: &Path) -> Result<Self, DataDirError> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match Self::open(path) {
+                Err(DataDirError::Taken(_)) if Instant::now() < end => sleep(PAUSE).await,
+                opened => return opened,
+            }
+        }
+    }
+
     /// Creates the folder if it is missing, and takes it.
-    pub(crate) fn open(path: &Path) -> Result<Self, DataDirError> {
+    fn open(path: &Path) -> Result<Self, DataDirError> {
         let failed = |doing, source| DataDirError::Io { doing, path: path.to_owned(), source };
         fs::create_dir_all(path).map_err(|error| failed("creating the folder", error))?;
         let lock = OpenOptions::new()

@@ -100,7 +100,7 @@ impl Node {
             "" => None,
             root => Some(Source::open(root, &deps.object_store_options)?),
         };
-        let data_dir = DataDir::open(&settings.data_dir)?;
+        let data_dir = DataDir::open_patiently(&settings.data_dir).await?;
         let grpc = listener(deps.grpc, "grpc_listen", settings.grpc_listen).await?;
         let http = listener(deps.http, "http_listen", settings.http_listen).await?;
         let address = advertised(&settings.advertise, &grpc)?;

@@ -14,7 +14,7 @@ use pointsman_proto::broker::v1::{
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::{
     sync::{mpsc, oneshot, watch},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tonic::Streaming;
 use url::Url;
@@ -30,6 +30,9 @@ const FIRST_NEWS_WITHIN: Duration = Duration::from_secs(60);
 /// Waits between rounds over all coordinators: the first, and the longest.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// A watch that lived for so long was a good one.
+const STEADY: Duration = Duration::from_secs(10);
 
 /// The largest message that is taken.
 const MAX_MESSAGE: usize = 1 << 30;
@@ -100,7 +103,7 @@ impl Watch {
         loop {
             for at in 0..self.coordinators.len() {
                 let url = self.coordinators[at].clone();
-                let mut lived = false;
+                let (mut lived, began) = (false, Instant::now());
                 let Ended::Failed(error) = self.follow(&url, &mut lived).await else { return };
                 if !lived {
                     tracing::debug!(%url, %error, "coordinator cannot be watched");
@@ -110,7 +113,8 @@ impl Watch {
                 if self.say(Said::Away).await.is_err() {
                     return;
                 }
-                wait = FIRST_WAIT;
+                // One that ends again at once, for a lasting mistake, is tried less and less often.
+                wait = if began.elapsed() > STEADY { FIRST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
                 self.pause(wait).await;
             }
             self.pause(wait).await;

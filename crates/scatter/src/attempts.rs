@@ -37,13 +37,26 @@ pub struct Attempts {
     failed: BTreeMap<NodeKey, Error>,
     failed_nodes: BTreeSet<NodeKey>,
     budget: Option<Arc<RetryBudget>>,
+    /// Nodes that are asked although they are known to be ill.
+    excused: BTreeSet<NodeKey>,
+    /// Whether nodes failed since the budget was asked last, and whether one of them is not excused.
+    blame: Option<bool>,
 }
 
 impl Attempts {
     /// The first attempt of a query that began at `started`.
     pub fn new(limits: Limits, started: Duration) -> Self {
         let (failed, failed_nodes) = (BTreeMap::new(), BTreeSet::new());
-        Self { limits, started, number: 1, failed, failed_nodes, budget: None }
+        Self {
+            limits,
+            started,
+            number: 1,
+            failed,
+            failed_nodes,
+            budget: None,
+            excused: BTreeSet::new(),
+            blame: None,
+        }
     }
 
     /// The same, within what all queries of the broker may spend on retries.
@@ -120,6 +133,8 @@ impl Attempts {
 
     /// Remembers a node that failed; it is out for the rest of the query. Says whether it is new among them.
     pub(crate) fn note(&mut self, node: NodeKey, error: Error) -> bool {
+        let excused = self.excused.contains(&node);
+        self.blame = Some(self.blame.unwrap_or_default() || !excused);
         self.failed.insert(node.clone(), error);
         self.failed_nodes.insert(node)
     }
@@ -144,8 +159,18 @@ impl Attempts {
         Decision::Again
     }
 
+    /// These nodes are asked although they are known to be ill, because nobody else holds what they hold. When nobody
+    /// but them fails, what comes next costs nothing of the budget: it was to be expected, and a try that may help is
+    /// not to take the retries of others away.
+    pub fn excuse(&mut self, nodes: impl IntoIterator<Item = NodeKey>) {
+        self.excused.extend(nodes);
+    }
+
     /// Asks the budget for so many parts; without one everything is granted.
-    pub(crate) fn take(&self, parts: u64, now: Duration) -> bool {
+    pub(crate) fn take(&mut self, parts: u64, now: Duration) -> bool {
+        if self.blame.take() == Some(false) {
+            return true;
+        }
         self.budget.as_ref().is_none_or(|budget| budget.take(parts, now))
     }
 }
@@ -204,6 +229,23 @@ mod tests {
         assert!(
             matches!(attempts.lagged(lack(), SOON), Decision::GiveUp(error) if error.code() == ErrorCode::SegmentNotLoaded)
         );
+    }
+
+    #[test]
+    fn nodes_that_are_known_to_be_ill_cost_nothing_of_the_budget() {
+        let budget = Arc::new(RetryBudget::new(0.2));
+        for _ in 0..50 {
+            let mut attempts = attempts(3).within(Arc::clone(&budget));
+            attempts.excuse([failure(1).0]);
+            assert_eq!(attempts.failed([failure(1)], SOON), Decision::Again);
+        }
+        assert_eq!(budget.exhausted(), 0);
+        let again = (0..50).filter(|_| {
+            let mut attempts = attempts(3).within(Arc::clone(&budget));
+            attempts.excuse([failure(1).0]);
+            attempts.failed([failure(1), failure(2)], SOON) == Decision::Again
+        });
+        assert_eq!(again.count(), 5, "two parts each, ten in all: one node was well");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   pointsman why lineitem
-  pointsman why lineitem lineitem-00003
+  pointsman why lineitem sf0.05-01-of-04
   pointsman why lineitem --options 'resource_group=east;useFixedReplica=true' --json
 
 Asks a broker how it would route a query over the collection, without running one. Exit status 3: a segment has no node

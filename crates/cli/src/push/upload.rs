@@ -50,7 +50,7 @@ pub(super) async fn upload(
     object: &str,
     content: Content<'_>,
 ) -> anyhow::Result<Uploaded> {
-    let path = Path::from(object);
+    let path = Path::parse(object)?;
     if content.bytes > ONE_REQUEST {
         return match store.head(&path).await {
             Ok(_) => repair(store, &path, content).await,
@@ -109,7 +109,11 @@ async fn in_parts(store: &dyn ObjectStore, path: &Path, file: &FilePath) -> anyh
 /// finds it.
 pub(super) async fn delete<'a>(store: &dyn ObjectStore, objects: impl Iterator<Item = &'a String>) {
     for object in objects {
-        if let Err(error) = store.delete(&Path::from(object.as_str())).await {
+        let deleted = match Path::parse(object) {
+            Ok(path) => store.delete(&path).await,
+            Err(error) => Err(error.into()),
+        };
+        if let Err(error) = deleted {
             let cause = pointsman_telemetry::chain(&error);
             output::note(format_args!("the object {object} stays behind in the object store: {cause}"));
         }

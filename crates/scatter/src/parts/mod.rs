@@ -128,6 +128,9 @@ impl Parts {
             let what = format!("{node} would be asked for {place:?}, which does not wait for a node");
             return Err(Error::new(ErrorCode::ServiceInternal, what));
         }
+        if picks.values().any(|fail_open| *fail_open) {
+            self.attempts.excuse([node.clone()]);
+        }
         let number = self.add_part(node, picks.keys().copied().collect());
         for (place, fail_open) in picks {
             if let Some(segment) = self.get_mut(place) {
