@@ -77,31 +77,33 @@ fn text(table: &RouteTable, is_whole: bool) -> String {
         text += &format!("cluster {} is not connected: its part is missing\n", output::visible(cluster));
     }
     if is_whole {
-        text += &output::list(&["segment", "node", "why", "others"], table.segments.iter().map(row));
+        let spans = table.segments.iter().any(|segment| segment.cluster != table.segments[0].cluster);
+        let rows = table.segments.iter().map(|segment| row(segment, spans));
+        text += &output::list(&["segment", "node", "why", "others"], rows);
     } else {
         table.segments.iter().for_each(|segment| text += &details(segment));
     }
     text
 }
 
-/// A segment on one line.
-fn row(segment: &Explained) -> Vec<Field> {
-    let others = segment
-        .candidates
-        .iter()
-        .filter_map(|candidate| Some(format!("{}: {}", candidate.node, candidate.ruled_out.as_ref()?)));
+/// A segment on one line; nodes with their clusters when the collection spans several.
+fn row(segment: &Explained, spans: bool) -> Vec<Field> {
+    let named = |node: &str| if spans { format!("{}/{node}", segment.cluster) } else { node.to_owned() };
+    let others = segment.candidates.iter().filter_map(|candidate| {
+        Some(format!("{}: {}", named(&candidate.node), candidate.ruled_out.as_ref()?))
+    });
     vec![
         Field::text(&segment.segment),
-        node(segment),
+        node(segment, named),
         Field::text(&segment.rule),
         Field::text(others.collect::<Vec<_>>().join("; ")),
     ]
 }
 
-/// The node that answers, with its cluster where names alone would not do.
-fn node(segment: &Explained) -> Field {
+/// The node that answers, or what becomes of the segment without one.
+fn node(segment: &Explained, named: impl Fn(&str) -> String) -> Field {
     match &segment.node {
-        Some(node) => Field::State(node.clone(), segment.outcome != "fail_open"),
+        Some(node) => Field::State(named(node), segment.outcome != "fail_open"),
         None => Field::State(segment.outcome.replace('_', " "), !segment.is_missing()),
     }
 }

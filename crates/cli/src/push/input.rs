@@ -152,14 +152,15 @@ fn segment_name(path: &Path) -> Result<SegmentName, pointsman_ids::Error> {
     let stem = path.with_extension("");
     let parts: Vec<_> = stem.iter().map(|part| part.to_string_lossy()).collect();
     let text = parts.join(".");
-    let lawful = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let lawful = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
     let mut name: String = text.chars().map(|c| if lawful(c) { c } else { '_' }).collect();
     if name.starts_with(['.', '-']) {
         name.insert(0, '_');
     }
     if name.len() > MAX_NAME {
         let sum = blake3::hash(text.as_bytes()).to_hex();
-        name = format!("{}-{}", &name[..MAX_NAME - 9], &sum[..8]);
+        let end = name.floor_char_boundary(MAX_NAME - 9);
+        name = format!("{}-{}", &name[..end], &sum[..8]);
     }
     SegmentName::new(&name)
 }
@@ -176,7 +177,7 @@ mod tests {
     fn names_come_from_files_and_are_lawful() {
         assert_eq!(name("orders.parquet"), "orders");
         assert_eq!(name("2026/11/orders 1.csv"), "2026.11.orders_1");
-        assert_eq!(name("-ä.csv"), "_-_");
+        assert_eq!(name("-größe 1.csv"), "_-größe_1");
         let long = name(&format!("{}.csv", "x".repeat(200)));
         assert_eq!(long.len(), MAX_NAME);
         assert_ne!(long, name(&format!("{}.csv", "x".repeat(201))));
