@@ -1,3 +1,5 @@
+//! Tries of parts: what is routed again, what counts, and when the whole attempt starts over.
+
 use std::collections::BTreeSet;
 
 use pointsman_engine::Part;
