@@ -5,7 +5,7 @@ use std::time::Duration;
 use pointsman_ids::ClusterName;
 use pointsman_instance_selector::{AdaptiveSettings, FailOpen};
 
-/// What rules a [`Core`].
+/// What rules a [`Core`](crate::Core).
 #[derive(Clone, Debug)]
 pub struct CoreSettings {
     /// The clusters that it routes to, in order; the first is the local one.
