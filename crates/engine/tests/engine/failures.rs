@@ -97,7 +97,7 @@ async fn a_node_that_takes_connections_and_says_nothing_is_named() {
         let QueryError::Unreachable { nodes, .. } = error else { panic!("{error}") };
         assert_eq!(nodes, std::slice::from_ref(&url));
     }
-    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     mute.abort();
 }
 
