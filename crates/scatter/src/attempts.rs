@@ -110,6 +110,7 @@ impl Attempts {
     /// The attempt failed because of these nodes. Every one of them counts, not only the first.
     pub fn failed(&mut self, nodes: impl IntoIterator<Item = (NodeKey, Error)>, now: Duration) -> Decision {
         let (mut last, mut parts, mut somebody_new) = (None, 0, false);
+        self.begin_failure();
         for (node, error) in nodes {
             somebody_new |= self.note(node, error.clone());
             last = Some(error);
@@ -128,7 +129,13 @@ impl Attempts {
     /// The attempt met the routing at a bad moment, such as a node that does not hold a segment any more, without a
     /// node being at fault. It runs again while tries, time and the budget are left.
     pub fn lagged(&mut self, error: Error, now: Duration) -> Decision {
+        self.begin_failure();
         self.again(error, 1, now)
+    }
+
+    /// Something else failed: whom the last failure is to be charged to does not matter any more.
+    pub(crate) fn begin_failure(&mut self) {
+        self.blame = None;
     }
 
     /// Remembers a node that failed; it is out for the rest of the query. Says whether it is new among them.
@@ -246,6 +253,18 @@ mod tests {
             attempts.failed([failure(1), failure(2)], SOON) == Decision::Again
         });
         assert_eq!(again.count(), 5, "two parts each, ten in all: one node was well");
+    }
+
+    #[test]
+    fn what_is_excused_is_one_failure_and_not_the_next() {
+        let budget = Arc::new(RetryBudget::new(0.2));
+        let again = (0..20).filter(|_| {
+            let mut attempts = attempts(3).within(Arc::clone(&budget));
+            attempts.excuse([failure(1).0]);
+            attempts.note(failure(1).0, failure(1).1);
+            attempts.lagged(failure(2).1, SOON) == Decision::Again
+        });
+        assert_eq!(again.count(), 10);
     }
 
     #[test]

@@ -28,6 +28,7 @@ impl Parts {
             return Next::Ignored;
         };
         part.error = Some(failure.error().clone());
+        self.attempts.begin_failure();
         let (node, places, passed_on) = (part.node.clone(), part.places.clone(), part.passed_on);
         self.remember(&node, &places, &failure);
         let moves = self.moves(number, &places);
@@ -50,6 +51,7 @@ impl Parts {
         error: Error,
         now: Duration,
     ) -> Decision {
+        self.attempts.begin_failure();
         for (node, error) in nodes {
             self.attempts.note(node, error);
         }
