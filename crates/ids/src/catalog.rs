@@ -82,11 +82,20 @@ pub struct CollectionOptions {
     pub clusters: Vec<ClusterName>,
     /// Deadline of queries on this collection; `None`: the broker's own.
     pub query_timeout: Option<Duration>,
+    /// Whether queries also see segments of the next target, as they are loaded. Without, all of them appear together, by
+    /// promotion.
+    pub serve_before_promotion: bool,
 }
 
 impl Default for CollectionOptions {
     fn default() -> Self {
-        Self { shards: 1, routing: RoutingOptions::default(), clusters: Vec::new(), query_timeout: None }
+        Self {
+            shards: 1,
+            routing: RoutingOptions::default(),
+            clusters: Vec::new(),
+            query_timeout: None,
+            serve_before_promotion: false,
+        }
     }
 }
 

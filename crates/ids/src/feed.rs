@@ -8,10 +8,12 @@ mod apply;
 mod between;
 mod coalesce;
 mod delta;
+mod leader_drops;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 pub use delta::{CollectionChange, CollectionDelta, CopiesChange, Delta, LeadersChange};
+pub use leader_drops::LeaderDrops;
 
 use imbl::Vector;
 

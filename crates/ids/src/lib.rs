@@ -19,15 +19,19 @@ pub mod catalog;
 mod coverage;
 mod error;
 pub mod feed;
+mod labels;
 mod names;
 mod numbers;
+mod readiness;
 
 pub use answer::AnswerCode;
 pub use coverage::UnavailableCause;
 pub use error::{Error, ErrorClass, ErrorCode, Result};
+pub use labels::{MAX_LABEL_BYTES, MAX_LABELS, check_labels};
 pub use names::{
     ClusterName, CollectionName, GroupName, NodeKey, NodeName, PartitionName, SegmentName, ShardName,
 };
 pub use numbers::{
     CollectionId, Epoch, FeedVersion, GroupNumber, Incarnation, NodeId, ReplicaId, SegmentId, TargetVersion,
 };
+pub use readiness::ReadinessReason;

@@ -8,7 +8,7 @@ use pointsman_ids::{
     catalog::RoutingOptions,
     feed::{
         CollectionChange, CollectionDelta, CollectionEntry, CopiesChange, CopyEntry, CopyState, Delta,
-        GroupEntry, LeaderEntry, LoadState, NodeEntry, ReplicaEntry, SegmentEntry, Snapshot,
+        GroupEntry, LeaderDrops, LeaderEntry, LoadState, NodeEntry, ReplicaEntry, SegmentEntry, Snapshot,
     },
 };
 use proptest::{collection::btree_map, prelude::*};
@@ -249,4 +249,28 @@ fn a_switch_is_told_of_a_node_of_which_nothing_else_is_known() {
         assert_eq!(state(&steps), wanted, "{first:?} {second:?}");
         assert_eq!(before.apply(&first.then(&second).unwrap()).unwrap(), steps);
     }
+}
+
+#[test]
+fn leaders_that_were_dropped_on_the_way_are_dropped_at_its_end() {
+    let (before, _) = two_versions();
+    let step = |from, leader_drops| {
+        let empty = Delta::empty(before.cluster.clone(), FeedVersion(from), FeedVersion(from + 1));
+        Delta { leader_drops, ..empty }
+    };
+    let of = |drops: &[(u64, u64)]| {
+        LeaderDrops::Of(drops.iter().map(|(id, at)| (CollectionId(*id), FeedVersion(*at))).collect())
+    };
+    let first = step(1, of(&[(1, 2), (2, 2)]));
+    for (second, wanted) in [
+        (of(&[]), of(&[(1, 2), (2, 2)])),
+        (of(&[(2, 3), (3, 3)]), of(&[(1, 2), (2, 3), (3, 3)])),
+        (LeaderDrops::All, LeaderDrops::All),
+    ] {
+        assert_eq!(first.then(&step(2, second)).unwrap().leader_drops, wanted);
+    }
+    assert_eq!(
+        step(1, LeaderDrops::All).then(&step(2, of(&[(1, 3)]))).unwrap().leader_drops,
+        LeaderDrops::All
+    );
 }

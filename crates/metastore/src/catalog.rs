@@ -108,7 +108,8 @@ impl CatalogStore for Store {
         let collection = int("the collection's id", collection.0)?;
         let mut session = self.writing(epoch).await?;
         session.execute("DELETE FROM collections WHERE id = $1", &[collection.into()]).await?;
-        let sql = "UPDATE segments SET dropped = TRUE WHERE collection = $1 AND NOT dropped";
+        let sql = "UPDATE segments SET dropped = TRUE, dropped_at = (SELECT last + 1 FROM counters WHERE kind = 'revision') \
+                   WHERE collection = $1 AND NOT dropped";
         session.execute(sql, &[collection.into()]).await?;
         session.commit().await
     }
@@ -120,7 +121,18 @@ impl CatalogStore for Store {
         segments: Vec<NewSegment>,
         created_at: u64,
     ) -> Result<PushOutcome> {
-        segments::push(self, epoch, collection, segments, created_at).await
+        segments::push::push(self, epoch, collection, segments, created_at).await
+    }
+
+    async fn replace_segments(
+        &self,
+        epoch: Epoch,
+        collection: CollectionId,
+        old: &[SegmentId],
+        new: Vec<NewSegment>,
+        created_at: u64,
+    ) -> Result<Vec<Segment>> {
+        segments::push::replace(self, epoch, collection, old, new, created_at).await
     }
 
     async fn drop_segments(&self, epoch: Epoch, segments: &[SegmentId]) -> Result<()> {

@@ -20,6 +20,17 @@ pub enum Error {
         /// The newest epoch that the database knows.
         newest: Epoch,
     },
+    /// The database is another server than the one that gave the lease, or another timeline of it: the newest changes may
+    /// be lost. Nothing was written. The lease has to be taken anew.
+    #[error(
+        "the metastore is server and timeline {now} now, and was {before} when the lease was taken: its newest changes may be lost"
+    )]
+    AnotherServer {
+        /// The server that gave the lease.
+        before: String,
+        /// The one that answers now.
+        now: String,
+    },
     /// The request contradicts what is stored. Nothing was written.
     #[error(transparent)]
     Refused(#[from] pointsman_ids::Error),
@@ -108,9 +119,10 @@ impl From<Error> for pointsman_ids::Error {
     fn from(error: Error) -> Self {
         let code = match &error {
             Error::Refused(refused) => return refused.clone(),
-            Error::Fenced { .. } | Error::Unavailable(_) | Error::OutcomeUnknown(_) => {
-                ErrorCode::ServiceNotReady
-            }
+            Error::Fenced { .. }
+            | Error::AnotherServer { .. }
+            | Error::Unavailable(_)
+            | Error::OutcomeUnknown(_) => ErrorCode::ServiceNotReady,
             Error::Open { source, .. } if is_passing(source) => ErrorCode::ServiceNotReady,
             Error::Open { .. }
             | Error::Failed(_)

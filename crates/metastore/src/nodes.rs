@@ -19,6 +19,7 @@ struct NodeRow {
     incarnation: i64,
     id: i64,
     switched_on: bool,
+    labels: String,
 }
 
 impl NodeRow {
@@ -29,6 +30,7 @@ impl NodeRow {
             incarnation: Incarnation(origin.number("incarnation", self.incarnation)?),
             id: NodeId(origin.number("id", self.id)?),
             switched_on: self.switched_on,
+            labels: origin.json("labels", &self.labels)?,
         })
     }
 }
@@ -37,7 +39,7 @@ impl NodeRow {
 impl NodeStore for Store {
     async fn nodes(&self) -> Result<Vec<NodeRecord>> {
         let mut session = self.reading().await?;
-        let sql = "SELECT name, incarnation, id, switched_on FROM nodes ORDER BY name";
+        let sql = "SELECT name, incarnation, id, switched_on, labels FROM nodes ORDER BY name";
         let rows: Vec<NodeRow> = session.rows(TABLE, sql, &[]).await?;
         session.finish().await;
         rows.iter().map(NodeRow::record).collect()
@@ -51,7 +53,7 @@ impl NodeStore for Store {
     ) -> Result<NodeRecord> {
         let started = int("the incarnation", incarnation.0)?;
         let mut session = self.writing(epoch).await?;
-        let sql = "SELECT name, incarnation, id, switched_on FROM nodes WHERE name = $1";
+        let sql = "SELECT name, incarnation, id, switched_on, labels FROM nodes WHERE name = $1";
         let known: Option<NodeRow> = session.row(TABLE, sql, &[name.as_str().into()]).await?;
         let known = known.as_ref().map(NodeRow::record).transpose()?;
         if let Some(known) = known.as_ref().filter(|known| known.incarnation > incarnation) {
@@ -71,10 +73,13 @@ impl NodeStore for Store {
         let sql = "INSERT INTO nodes (name, incarnation, id, switched_on) VALUES ($1, $2, $3, TRUE) \
                    ON CONFLICT (name) DO UPDATE SET incarnation = excluded.incarnation, id = excluded.id";
         session.execute(sql, &[name.as_str().into(), started.into(), id.into()]).await?;
+        // It has returned.
+        session.execute("DELETE FROM drains WHERE node = $1", &[name.as_str().into()]).await?;
         let id = NodeId(Origin::new("counters", "node").number("last", id)?);
         session.commit().await?;
-        let switched_on = known.is_none_or(|known| known.switched_on);
-        Ok(NodeRecord { name: name.clone(), incarnation, id, switched_on })
+        let switched_on = known.as_ref().is_none_or(|known| known.switched_on);
+        let labels = known.map(|known| known.labels).unwrap_or_default();
+        Ok(NodeRecord { name: name.clone(), incarnation, id, switched_on, labels })
     }
 
     async fn set_switch(&self, epoch: Epoch, nodes: &[NodeName], on: bool) -> Result<()> {
@@ -91,7 +96,12 @@ impl NodeStore for Store {
 
     async fn remove_node(&self, epoch: Epoch, node: &NodeName) -> Result<()> {
         let mut session = self.writing(epoch).await?;
-        for sql in ["DELETE FROM members WHERE node = $1", "DELETE FROM nodes WHERE name = $1"] {
+        for sql in [
+            "DELETE FROM members WHERE node = $1",
+            "DELETE FROM drains WHERE node = $1",
+            "DELETE FROM stop_leases WHERE node = $1",
+            "DELETE FROM nodes WHERE name = $1",
+        ] {
             session.execute(sql, &[node.as_str().into()]).await?;
         }
         session.commit().await

@@ -1,22 +1,19 @@
 //! Opens a metastore by its URL.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    str::FromStr,
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use sqlx::{
     ConnectOptions, Connection,
     migrate::MigrateError,
     postgres::{PgConnectOptions, PgPoolOptions},
-    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+    sqlite::{SqliteConnectOptions, SqlitePoolOptions},
 };
 
 use crate::{
-    Error, Result, SharedMetastore, schema,
+    Result, SharedMetastore,
+    address::{self, Address},
+    schema,
+    server::Server,
     session::within,
     store::{Pools, Store},
 };
@@ -26,9 +23,6 @@ const POSTGRES_CONNECTIONS: u32 = 6;
 
 /// Connections that read an SQLite file at once.
 const SQLITE_READERS: u32 = 4;
-
-/// What a URL should look like.
-const LAWFUL: &str = "right are postgres://USER:PASSWORD@HOST:5432/DATABASE and sqlite:PATH";
 
 /// Limits of a metastore's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,38 +52,25 @@ impl Default for OpenOptions {
 /// `Url` when it names no metastore; `Open` when it cannot be reached or read; `Schema` when it holds a schema that
 /// this version cannot work with. All name the URL without its password.
 pub async fn open(url: &str, options: OpenOptions) -> Result<SharedMetastore> {
-    match url.split_once(':') {
-        Some(("postgres" | "postgresql", _)) => open_postgres(url, options).await,
-        Some(("sqlite", path)) => open_sqlite(path.strip_prefix("//").unwrap_or(path), options).await,
-        // No more of the text than this: it may hold a password.
-        Some((scheme, _)) => {
-            Err(Error::Url(format!("a metastore's URL cannot begin with '{scheme}:'; {LAWFUL}")))
-        }
-        None => Err(Error::Url(format!("a metastore's URL begins with its kind; {LAWFUL}"))),
-    }
+    let address = Address::parse(url)?;
+    let store = match &address {
+        Address::Postgres { options: connect, .. } => open_postgres(&address, connect, options).await?,
+        Address::Sqlite { path, .. } => open_sqlite(&address, path, options).await?,
+    };
+    Ok(Arc::new(store))
 }
 
-async fn open_postgres(url: &str, options: OpenOptions) -> Result<SharedMetastore> {
-    let unreadable =
-        |why: sqlx::Error| Error::Url(format!("the metastore's URL cannot be read: {why}; {LAWFUL}"));
-    let connect = PgConnectOptions::from_str(url).map_err(unreadable)?.application_name("pointsman");
-    let Some(database) = connect.get_database() else {
-        return Err(Error::Url(format!("the metastore's URL names no database; {LAWFUL}")));
-    };
-    let name = format!(
-        "postgres://{}@{}:{}/{database}",
-        connect.get_username(),
-        connect.get_host(),
-        connect.get_port()
-    );
-    let refuse = |source| Error::Open { url: name.clone(), remedy: postgres_remedy(&source), source };
-    // Statements are not logged: those of a large push are large.
-    let connect = connect.disable_statement_logging();
+async fn open_postgres(address: &Address, connect: &PgConnectOptions, options: OpenOptions) -> Result<Store> {
+    let refuse = |source| address.refuse(source);
     let mut connection = within(options.acquire, connect.connect()).await.map_err(refuse)?;
     let migrated = schema::postgres(&mut connection, options.migration).await;
+    let server = match &migrated {
+        Ok(()) => Server::of(&mut connection, options.acquire).await,
+        Err(_) => Server::UNKNOWN,
+    };
     // It only hurries the server; it notices by itself when we are gone.
     let _ = within(options.acquire, connection.close()).await;
-    migrated.map_err(|error| schema::explain(&name, error).unwrap_or_else(refuse))?;
+    migrated.map_err(|error| schema::explain(address.name(), error).unwrap_or_else(refuse))?;
 
     // The server gives up on its own, too, and with it the locks of a client that vanished.
     let limit = format!("{}ms", options.statement.as_millis());
@@ -97,59 +78,21 @@ async fn open_postgres(url: &str, options: OpenOptions) -> Result<SharedMetastor
     let pool = PgPoolOptions::new()
         .max_connections(POSTGRES_CONNECTIONS)
         .acquire_timeout(options.acquire)
-        .connect_lazy_with(connect.options(limits));
-    Ok(Arc::new(Store::new(Pools::Postgres(pool), options, name)))
+        .connect_lazy_with(connect.clone().options(limits));
+    Ok(Store::new(Pools::Postgres(pool), options, address.name().to_owned(), server))
 }
 
-fn postgres_remedy(error: &sqlx::Error) -> &'static str {
-    let code = error.as_database_error().and_then(|error| error.code()).unwrap_or_default();
-    match &*code {
-        "28P01" | "28000" => "check user, password and the server's pg_hba.conf",
-        "3D000" => "create the database first: CREATE DATABASE",
-        "42501" => "its user must own the database, or be allowed to create tables in it",
-        _ => "check that PostgreSQL runs there and takes connections",
-    }
-}
-
-async fn open_sqlite(path: &str, options: OpenOptions) -> Result<SharedMetastore> {
-    let name = format!("sqlite:{path}");
-    if path.is_empty() || path == ":memory:" || path.contains('?') {
-        return Err(Error::Url(format!(
-            "'{name}' names no file for the metastore, and nothing else is taken; {LAWFUL}"
-        )));
-    }
-    let refuse = |source| Error::Open { url: name.clone(), remedy: sqlite_remedy(&source), source };
-    let path = prepare(Path::new(path)).await.map_err(|error| refuse(error.into()))?;
-    let connect = SqliteConnectOptions::new()
-        .filename(&path)
-        .create_if_missing(true)
-        .journal_mode(SqliteJournalMode::Wal)
-        // Nothing that was acknowledged is lost by a power failure.
-        .synchronous(SqliteSynchronous::Full)
-        .foreign_keys(true)
-        .busy_timeout(options.acquire)
-        .disable_statement_logging();
-    migrate_sqlite(&connect, options)
-        .await
-        .map_err(|error| schema::explain(&name, error).unwrap_or_else(refuse))?;
+async fn open_sqlite(address: &Address, path: &str, options: OpenOptions) -> Result<Store> {
+    let refuse = |source| address.refuse(source);
+    let connect = address::sqlite(path, options.acquire, true).await.map_err(refuse)?;
+    let migrated = migrate_sqlite(&connect, options).await;
+    migrated.map_err(|error| schema::explain(address.name(), error).unwrap_or_else(refuse))?;
 
     let pool =
         |connections| SqlitePoolOptions::new().max_connections(connections).acquire_timeout(options.acquire);
     let writer = pool(1).connect_lazy_with(connect.clone());
     let reader = pool(SQLITE_READERS).connect_lazy_with(connect.pragma("query_only", "ON"));
-    Ok(Arc::new(Store::new(Pools::Sqlite { reader, writer }, options, name)))
-}
-
-/// Makes the file's folder. The path becomes absolute, so that SQLite does not take it for one of its own URLs.
-async fn prepare(path: &Path) -> io::Result<PathBuf> {
-    let path = std::path::absolute(path)?;
-    if tokio::fs::metadata(&path).await.is_ok_and(|found| found.is_dir()) {
-        return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder"));
-    }
-    if let Some(folder) = path.parent() {
-        tokio::fs::create_dir_all(folder).await?;
-    }
-    Ok(path)
+    Ok(Store::new(Pools::Sqlite { reader, writer }, options, address.name().to_owned(), Server::UNKNOWN))
 }
 
 /// The switch of a new file to write-ahead logging fails at once, without waiting, while another process does the
@@ -178,17 +121,4 @@ async fn try_migrate_sqlite(
     let mut connection = within(options.acquire, connect.connect()).await?;
     schema::sqlite(&mut connection, options.migration).await?;
     Ok(connection.close().await?)
-}
-
-fn sqlite_remedy(error: &sqlx::Error) -> &'static str {
-    match error {
-        sqlx::Error::Io(error) if error.kind() == io::ErrorKind::IsADirectory => {
-            "name a file inside the folder"
-        }
-        sqlx::Error::Io(_) => "check that its folder may be created and written",
-        sqlx::Error::Database(error) if error.code().as_deref() == Some("26") => {
-            "the file is no SQLite database; name another one, or move it away"
-        }
-        _ => "check that file and folder may be read and written, and that no other program holds the file",
-    }
 }

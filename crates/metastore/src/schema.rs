@@ -7,10 +7,30 @@ use sqlx::{
     migrate::{MigrateError, Migrator},
 };
 
-use crate::{Error, session::within};
+use crate::{BackupError, Error, session::within};
 
-static POSTGRES: Migrator = sqlx::migrate!("../../migrations/postgres");
-static SQLITE: Migrator = sqlx::migrate!("../../migrations/sqlite");
+pub(crate) static POSTGRES: Migrator = sqlx::migrate!("../../migrations/postgres");
+pub(crate) static SQLITE: Migrator = sqlx::migrate!("../../migrations/sqlite");
+
+/// Counters that number changes, and nothing that has a name.
+pub(crate) const COUNTERS_OF_CHANGES: &str = "'revision', 'purge', 'history'";
+
+/// The migrations of these versions; `None`: all.
+///
+/// # Errors
+/// There is none of one of these versions.
+pub(crate) fn only(known: &Migrator, versions: Option<&[i64]>) -> Result<Migrator, BackupError> {
+    let Some(versions) = versions else {
+        return Ok(Migrator::with_migrations(known.iter().cloned().collect()));
+    };
+    if let Some(unknown) = versions.iter().find(|version| !known.version_exists(**version)) {
+        return Err(BackupError::Newer(format!(
+            "its schema has a version {unknown}, which is not known here"
+        )));
+    }
+    let wanted = known.iter().filter(|migration| versions.contains(&migration.version));
+    Ok(Migrator::with_migrations(wanted.cloned().collect()))
+}
 
 /// Brings a PostgreSQL database up to date. Two at once take turns by an advisory lock, which ends with the
 /// connection.

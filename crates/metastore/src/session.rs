@@ -3,8 +3,8 @@
 use std::{io, time::Duration};
 
 use sqlx::{
-    Arguments, Database, Encode, Executor, FromRow, IntoArguments, Postgres, SqlSafeStr, SqlStr, Sqlite,
-    Type, pool::PoolConnection, postgres::PgRow, sqlite::SqliteRow,
+    Arguments, Database, Encode, Executor, FromRow, IntoArguments, PgConnection, Postgres, SqlSafeStr,
+    SqlStr, Sqlite, Type, pool::PoolConnection, postgres::PgRow, sqlite::SqliteRow,
 };
 
 use crate::{
@@ -25,6 +25,15 @@ pub(crate) enum Bind<'a> {
     Int(i64),
     Text(&'a str),
     Bool(bool),
+    Bytes(&'a [u8]),
+    /// A number or NULL.
+    OptionalInt(Option<i64>),
+}
+
+impl From<Option<i64>> for Bind<'_> {
+    fn from(value: Option<i64>) -> Self {
+        Self::OptionalInt(value)
+    }
 }
 
 impl From<i64> for Bind<'_> {
@@ -36,6 +45,12 @@ impl From<i64> for Bind<'_> {
 impl<'a> From<&'a str> for Bind<'a> {
     fn from(value: &'a str) -> Self {
         Self::Text(value)
+    }
+}
+
+impl<'a> From<&'a [u8]> for Bind<'a> {
+    fn from(value: &'a [u8]) -> Self {
+        Self::Bytes(value)
     }
 }
 
@@ -61,11 +76,27 @@ pub(crate) struct Session {
     connection: Option<Connection>,
     /// Longest wait for the answer to one statement.
     limit: Duration,
+    /// What is committed makes a new revision.
+    revises: bool,
 }
 
 impl Session {
     pub(crate) fn new(connection: Connection, limit: Duration) -> Self {
-        Self { connection: Some(connection), limit }
+        Self { connection: Some(connection), limit, revises: false }
+    }
+
+    /// The same, of a transaction that changes what is stored.
+    pub(crate) fn revising(mut self) -> Self {
+        self.revises = true;
+        self
+    }
+
+    /// The connection to PostgreSQL, for what is done there in a way of its own, and the longest wait for an answer.
+    pub(crate) fn postgres(&mut self) -> Option<(&mut PgConnection, Duration)> {
+        match &mut self.connection {
+            Some(Connection::Postgres(connection)) => Some((connection, self.limit)),
+            _ => None,
+        }
     }
 
     pub(crate) fn dialect(&self) -> &'static Dialect {
@@ -157,7 +188,10 @@ impl Session {
 
     /// Makes a write last.
     pub(crate) async fn commit(mut self) -> Result<()> {
-        self.control("COMMIT").await.map_err(|error| Error::OutcomeUnknown(Some(error)))?;
+        // One message: nothing is gained by knowing how far it came.
+        let revise = "UPDATE counters SET last = last + 1 WHERE kind = 'revision'; COMMIT";
+        let sql = if self.revises { revise } else { "COMMIT" };
+        self.control(sql).await.map_err(|error| Error::OutcomeUnknown(Some(error)))?;
         self.finish().await;
         Ok(())
     }
@@ -205,8 +239,10 @@ fn arguments<DB: Database>(values: &[Bind<'_>]) -> Result<DB::Arguments, sqlx::E
 where
     DB::Arguments: IntoArguments<DB> + Arguments<Database = DB>,
     for<'v> i64: Encode<'v, DB> + Type<DB>,
+    for<'v> Option<i64>: Encode<'v, DB> + Type<DB>,
     for<'v> bool: Encode<'v, DB> + Type<DB>,
     for<'v> &'v str: Encode<'v, DB> + Type<DB>,
+    for<'v> &'v [u8]: Encode<'v, DB> + Type<DB>,
 {
     let mut arguments = DB::Arguments::default();
     for value in values {
@@ -214,6 +250,8 @@ where
             Bind::Int(value) => arguments.add(value),
             Bind::Text(value) => arguments.add(value),
             Bind::Bool(value) => arguments.add(value),
+            Bind::Bytes(value) => arguments.add(value),
+            Bind::OptionalInt(value) => arguments.add(value),
         }
         .map_err(sqlx::Error::Encode)?;
     }

@@ -3,10 +3,11 @@
 use std::fmt;
 
 use pointsman_ids::Epoch;
-use sqlx::{PgPool, SqlitePool};
+use sqlx::{AssertSqlSafe, PgPool, SqlitePool};
 
 use crate::{
     Error, OpenOptions, Result,
+    server::{Server, is_another},
     session::{Connection, Session},
     stored::{Origin, int},
 };
@@ -17,6 +18,7 @@ pub(crate) struct Store {
     options: OpenOptions,
     /// Its URL without a password.
     name: String,
+    pub(crate) server: Server,
 }
 
 /// Connections that wait for work.
@@ -30,8 +32,8 @@ pub(crate) enum Pools {
 }
 
 impl Store {
-    pub(crate) fn new(pools: Pools, options: OpenOptions, name: String) -> Self {
-        Self { pools, options, name }
+    pub(crate) fn new(pools: Pools, options: OpenOptions, name: String, server: Server) -> Self {
+        Self { pools, options, name, server }
     }
 
     /// A session for one statement that only reads.
@@ -41,6 +43,13 @@ impl Store {
             Pools::Sqlite { reader, .. } => reader.acquire().await.map(Connection::Sqlite),
         };
         Ok(Session::new(connection.map_err(Error::Unavailable)?, self.options.statement))
+    }
+
+    /// A session inside a transaction in which everything is as it was at one moment.
+    pub(crate) async fn snapshot(&self) -> Result<Session> {
+        let mut session = self.reading().await?;
+        session.control(session.dialect().begin_snapshot).await.map_err(Error::of_statement)?;
+        Ok(session)
     }
 
     /// A session inside a transaction that may write the lease, and nothing else.
@@ -62,13 +71,21 @@ impl Store {
         if let Some(take_turn) = session.dialect().take_turn {
             session.control(take_turn).await.map_err(Error::of_statement)?;
         }
-        let row: Option<(i64,)> = session.row("lease", session.dialect().hold_epoch, &[]).await?;
-        let newest = row.ok_or_else(no_lease_row)?.0;
+        let sql = format!(
+            "SELECT epoch, server, {} FROM lease{}",
+            self.server.expression,
+            session.dialect().shared
+        );
+        let row: Option<(i64, String, String)> = session.row("lease", AssertSqlSafe(sql), &[]).await?;
+        let (newest, before, now) = row.ok_or_else(no_lease_row)?;
         if newest != ours {
             let newest = Epoch(Origin::new("lease", "the only one").number("epoch", newest)?);
             return Err(session.refuse(Error::Fenced { ours: epoch, newest }).await);
         }
-        Ok(session)
+        if is_another(&before, &now) {
+            return Err(session.refuse(Error::AnotherServer { before, now }).await);
+        }
+        Ok(session.revising())
     }
 }
 

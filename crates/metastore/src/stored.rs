@@ -6,9 +6,11 @@ use std::{
 };
 
 use pointsman_ids::{
-    Error as Refusal, ErrorCode, NodeName,
+    CollectionId, Error as Refusal, ErrorCode, GroupName, NodeName, PartitionName, SegmentId, ShardName,
+    TargetVersion,
     catalog::{CollectionOptions, Column, RoutingOptions, Sampler, SelectorKind},
 };
+use pointsman_query_coord::{Target, TargetSegment, TargetShard};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{Error, Result};
@@ -17,12 +19,52 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct Origin {
     table: &'static str,
-    row: String,
+    row: RowName,
+}
+
+/// What a row is called. Numbers become text only when they are told: there are millions of rows.
+#[derive(Debug)]
+pub(crate) enum RowName {
+    Number(i64),
+    Text(String),
+}
+
+impl From<i64> for RowName {
+    fn from(number: i64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<&str> for RowName {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<&String> for RowName {
+    fn from(text: &String) -> Self {
+        Self::Text(text.clone())
+    }
+}
+
+impl From<fmt::Arguments<'_>> for RowName {
+    fn from(text: fmt::Arguments<'_>) -> Self {
+        Self::Text(text.to_string())
+    }
+}
+
+impl fmt::Display for RowName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => text.fmt(f),
+        }
+    }
 }
 
 impl Origin {
-    pub(crate) fn new(table: &'static str, row: impl fmt::Display) -> Self {
-        Self { table, row: row.to_string() }
+    pub(crate) fn new(table: &'static str, row: impl Into<RowName>) -> Self {
+        Self { table, row: row.into() }
     }
 
     /// The value of a column, if it makes sense.
@@ -40,6 +82,11 @@ impl Origin {
 
     pub(crate) fn json<T: DeserializeOwned>(&self, column: &str, text: &str) -> Result<T> {
         self.read(column, serde_json::from_str(text))
+    }
+
+    pub(crate) fn group_names(&self, column: &str, text: &str) -> Result<BTreeSet<GroupName>> {
+        let names: Vec<String> = self.json(column, text)?;
+        names.iter().map(|name| self.read(column, GroupName::new(name))).collect()
     }
 
     pub(crate) fn node_names(&self, column: &str, text: &str) -> Result<BTreeSet<NodeName>> {
@@ -69,6 +116,10 @@ pub(crate) fn refusal(message: impl Into<String>) -> Error {
 /// JSON of a value that always has one.
 pub(crate) fn json(value: &impl Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|why| refusal(format!("a value has no stored form: {why}")))
+}
+
+pub(crate) fn group_names<'a>(names: impl IntoIterator<Item = &'a GroupName>) -> Result<String> {
+    json(&names.into_iter().map(GroupName::as_str).collect::<BTreeSet<_>>())
 }
 
 pub(crate) fn node_names<'a>(names: impl IntoIterator<Item = &'a NodeName>) -> Result<String> {
@@ -120,6 +171,8 @@ struct StoredOptions {
     samplers: Vec<(String, u64)>,
     #[serde(default)]
     replica_groups: BTreeMap<u32, Vec<Vec<String>>>,
+    #[serde(default)]
+    serve_before_promotion: bool,
 }
 
 pub(crate) fn options(options: &CollectionOptions) -> Result<String> {
@@ -137,6 +190,7 @@ pub(crate) fn options(options: &CollectionOptions) -> Result<String> {
         fail_closed: routing.fail_closed,
         samplers: routing.samplers.iter().map(|one| (one.name.clone(), one.first_n)).collect(),
         replica_groups: routing.replica_groups.iter().map(|(at, of)| (*at, groups(of))).collect(),
+        serve_before_promotion: options.serve_before_promotion,
     })
 }
 
@@ -155,6 +209,7 @@ pub(crate) fn read_options(origin: &Origin, text: &str) -> Result<CollectionOpti
     Ok(CollectionOptions {
         shards: stored.shards,
         query_timeout: stored.query_timeout,
+        serve_before_promotion: stored.serve_before_promotion,
         clusters: origin.read("options", clusters)?,
         routing: RoutingOptions {
             selector: origin.read("options", selector)?,
@@ -167,4 +222,68 @@ pub(crate) fn read_options(origin: &Origin, text: &str) -> Result<CollectionOpti
             replica_groups: origin.read("options", replica_groups)?,
         },
     })
+}
+
+/// Stored form of a [`Target`].
+#[derive(Serialize, Deserialize)]
+struct StoredTarget {
+    partitions: Vec<String>,
+    shards: Vec<StoredShard>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredShard {
+    name: String,
+    listed: bool,
+    segments: Vec<u64>,
+    /// For each segment the place of its partition.
+    partitions: Vec<u32>,
+}
+
+pub(crate) fn target(target: &Target) -> Result<String> {
+    let shard = |shard: &TargetShard| StoredShard {
+        name: shard.name.to_string(),
+        listed: shard.listed,
+        segments: shard.segments.iter().map(|id| id.0).collect(),
+        partitions: shard.partitions.clone(),
+    };
+    json(&StoredTarget {
+        partitions: target.partitions.iter().map(ToString::to_string).collect(),
+        shards: target.shards.iter().map(shard).collect(),
+    })
+}
+
+pub(crate) fn read_target(
+    origin: &Origin,
+    collection: CollectionId,
+    version: TargetVersion,
+    text: &str,
+) -> Result<Target> {
+    let stored: StoredTarget = origin.json("content", text)?;
+    let names = stored.partitions.iter().map(|name| PartitionName::new(name)).collect::<Result<Vec<_>, _>>();
+    let partitions = origin.read("content", names)?;
+    let mut listed = Vec::new();
+    let mut segments = Vec::new();
+    for shard in &stored.shards {
+        let name = origin.read("content", ShardName::new(&shard.name))?;
+        if shard.segments.len() != shard.partitions.len() {
+            let what = format!(
+                "shard '{name}' names {} segments and {} partitions",
+                shard.segments.len(),
+                shard.partitions.len()
+            );
+            return origin.read("content", Err(what));
+        }
+        for (id, at) in shard.segments.iter().zip(&shard.partitions) {
+            let place = usize::try_from(*at).ok().and_then(|at| partitions.get(at));
+            let partition =
+                origin.read("content", place.ok_or_else(|| format!("there is no partition {at}")))?;
+            let (id, partition, shard) = (SegmentId(*id), partition.clone(), name.clone());
+            segments.push(TargetSegment { id, partition, shard });
+        }
+        if shard.listed {
+            listed.push(name);
+        }
+    }
+    Ok(Target::new(collection, version, listed, partitions, segments))
 }

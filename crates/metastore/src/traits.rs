@@ -7,14 +7,30 @@ use pointsman_ids::{
     CollectionId, CollectionName, Epoch, GroupName, Incarnation, NodeName, SegmentId,
     catalog::{Collection, CollectionOptions, Column, NewSegment, Segment},
 };
-use pointsman_query_coord::{LoadRecord, NodeRecord, Replica, ResourceGroup, Target};
+use pointsman_query_coord::{
+    CollectionFailures, GroupChange, GroupConfig, LoadChange, LoadRecord, NodeRecord, Replica, ResourceGroup,
+    Target,
+};
 
-use crate::Result;
+use crate::{ChangeStore, Result};
 
 /// Everything that a coordinator stores.
-pub trait Metastore: LeaseStore + CatalogStore + GroupStore + NodeStore + LoadStore + ConfigStore {}
+pub trait Metastore:
+    LeaseStore + CatalogStore + ChangeStore + GroupStore + NodeStore + LeavingStore + LoadStore + ConfigStore
+{
+}
 
-impl<T: LeaseStore + CatalogStore + GroupStore + NodeStore + LoadStore + ConfigStore> Metastore for T {}
+impl<T> Metastore for T where
+    T: LeaseStore
+        + CatalogStore
+        + ChangeStore
+        + GroupStore
+        + NodeStore
+        + LeavingStore
+        + LoadStore
+        + ConfigStore
+{
+}
 
 /// A shared metastore.
 pub type SharedMetastore = Arc<dyn Metastore>;
@@ -33,6 +49,17 @@ pub struct Lease {
 pub enum LeaseOutcome {
     /// It is ours until it ends, unless renewed.
     Taken(Lease),
+    /// It is ours, from another server than the one that gave it last, or from another timeline of it, as after a
+    /// failover: the newest changes may be lost. The epoch is far above the stored one, and so are all numbers that are
+    /// given from now on.
+    Moved {
+        /// The lease.
+        lease: Lease,
+        /// The server that gave it last.
+        before: String,
+        /// The one that gave it now.
+        now: String,
+    },
     /// Somebody else holds it.
     Held {
         /// Who.
@@ -53,7 +80,7 @@ pub trait LeaseStore: Send + Sync + Debug {
     /// Renews the lease.
     ///
     /// # Errors
-    /// `Fenced` when somebody else has it by now.
+    /// `Fenced` when somebody else has it by now; `AnotherServer` when the database is not the server that gave it.
     async fn renew_lease(&self, lease: &Lease, ttl: Duration) -> Result<()>;
 
     /// Gives the lease back, so that another coordinator need not wait for its end. Not ours any more: nothing.
@@ -127,6 +154,22 @@ pub trait CatalogStore: Send + Sync + Debug {
         created_at: u64,
     ) -> Result<PushOutcome>;
 
+    /// Marks segments of a collection as dropped and adds others, in one transaction. Each that is added must name its
+    /// shard. Gives those, in their order.
+    ///
+    /// # Errors
+    /// `Refused(parameter_invalid)` naming a segment that is there already, or that stands twice;
+    /// `Refused(segment_not_found)` when one of the old ones is not there; `Refused(collection_not_found)`. Nothing has
+    /// changed then.
+    async fn replace_segments(
+        &self,
+        epoch: Epoch,
+        collection: CollectionId,
+        old: &[SegmentId],
+        new: Vec<NewSegment>,
+        created_at: u64,
+    ) -> Result<Vec<Segment>>;
+
     /// Marks segments as dropped: they are in no list and their names are free. Unknown ones: nothing.
     async fn drop_segments(&self, epoch: Epoch, segments: &[SegmentId]) -> Result<()>;
 
@@ -139,10 +182,8 @@ pub trait CatalogStore: Send + Sync + Debug {
 pub struct NewGroup {
     /// Its name.
     pub name: GroupName,
-    /// Nodes that it wants at least.
-    pub requests: u32,
-    /// Nodes that it takes at most.
-    pub limits: u32,
+    /// What it wants and takes.
+    pub config: GroupConfig,
 }
 
 /// Resource groups and their members.
@@ -157,11 +198,19 @@ pub trait GroupStore: Send + Sync + Debug {
     /// `Refused(resource_group_already_exists)`.
     async fn create_group(&self, epoch: Epoch, new: NewGroup) -> Result<ResourceGroup>;
 
-    /// Makes a node a member of a group, or of none. It leaves the one it was in.
+    /// Makes a change of groups, all of it or nothing: configurations first, then members, then the group that goes.
     ///
     /// # Errors
-    /// `Refused(resource_group_not_found)`.
-    async fn set_member(&self, epoch: Epoch, node: &NodeName, group: Option<&GroupName>) -> Result<()>;
+    /// `Refused(resource_group_not_found)`; `Refused(parameter_invalid)` when the group that goes has members left.
+    async fn change_groups(&self, epoch: Epoch, change: &GroupChange) -> Result<()>;
+
+    /// Keeps the labels of a registered node, in the place of those that it had. Unknown: nothing.
+    async fn set_labels(
+        &self,
+        epoch: Epoch,
+        node: &NodeName,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<()>;
 }
 
 /// Nodes by name.
@@ -171,7 +220,7 @@ pub trait NodeStore: Send + Sync + Debug {
     async fn nodes(&self) -> Result<Vec<NodeRecord>>;
 
     /// Records a node's incarnation and gives it a number; the same one when both are known already. A newcomer's
-    /// switch is on.
+    /// switch is on. A newer incarnation ends a drain: the node has returned.
     ///
     /// # Errors
     /// `Refused(parameter_invalid)` when a newer incarnation is known.
@@ -188,20 +237,53 @@ pub trait NodeStore: Send + Sync + Debug {
     /// `Refused(node_not_found)` naming a node that is not registered.
     async fn set_switch(&self, epoch: Epoch, nodes: &[NodeName], on: bool) -> Result<()>;
 
-    /// Forgets a node: its record and its membership. Its number is never used again. Unknown: nothing.
+    /// Forgets a node: its record, its membership, its drain and its lease to stop. Its number is never used again. Unknown: nothing.
     async fn remove_node(&self, epoch: Epoch, node: &NodeName) -> Result<()>;
 }
 
-/// A replica that is to be created.
+/// A drain that an operator asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewReplica {
-    /// The group it lives in.
-    pub group: GroupName,
-    /// Nodes that take work at once.
-    pub nodes: Vec<NodeName>,
+pub struct Drain {
+    /// The node that is to leave.
+    pub node: NodeName,
+    /// When it was asked for, nanoseconds since the Unix epoch.
+    pub since: u64,
 }
 
-/// Registrations, replicas and current targets of loaded collections.
+/// A lease to stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StopLease {
+    /// The node that may stop.
+    pub node: NodeName,
+    /// The process that it is granted to.
+    pub incarnation: Incarnation,
+    /// How long it lasts unless it is granted again or given back, by the database's clock.
+    pub remaining: Duration,
+}
+
+/// Nodes that are to leave: drains that operators asked for, and leases to stop.
+#[async_trait]
+pub trait LeavingStore: Send + Sync + Debug {
+    /// All drains, by node.
+    async fn drains(&self) -> Result<Vec<Drain>>;
+
+    /// Starts a drain, or starts it anew.
+    async fn start_drain(&self, epoch: Epoch, drain: &Drain) -> Result<()>;
+
+    /// Ends a drain. There is none: nothing.
+    async fn end_drain(&self, epoch: Epoch, node: &NodeName) -> Result<()>;
+
+    /// All leases to stop that run, by node.
+    async fn stop_leases(&self) -> Result<Vec<StopLease>>;
+
+    /// Grants a lease to stop, in the place of the one that the node has.
+    async fn grant_stop_lease(&self, epoch: Epoch, lease: &StopLease) -> Result<()>;
+
+    /// Ends a lease to stop. There is none: nothing.
+    async fn end_stop_lease(&self, epoch: Epoch, node: &NodeName) -> Result<()>;
+}
+
+/// Registrations, replicas, current targets and failures of loads.
 #[async_trait]
 pub trait LoadStore: Send + Sync + Debug {
     /// All registrations, by collection.
@@ -213,29 +295,17 @@ pub trait LoadStore: Send + Sync + Debug {
     /// All current targets, by collection.
     async fn current_targets(&self) -> Result<Vec<Target>>;
 
-    /// Registers a load together with its replicas, which queries may use, and gives those their numbers, in order.
+    /// All failed loads, by collection.
+    async fn failed_loads(&self) -> Result<Vec<CollectionFailures>>;
+
+    /// Makes a change in one transaction, and gives the replicas that it created with their numbers, in order.
+    ///
+    /// Registrations of collections that are gone are refused; what is said of a replica that is gone, or of the target
+    /// of a collection without registration, is left out.
     ///
     /// # Errors
-    /// `Refused(parameter_invalid)` when the collection is registered; `Refused(collection_not_found)`;
-    /// `Refused(resource_group_not_found)`.
-    async fn register_load(
-        &self,
-        epoch: Epoch,
-        record: LoadRecord,
-        replicas: Vec<NewReplica>,
-    ) -> Result<Vec<Replica>>;
-
-    /// Writes status, percentage and time of a registration. Not registered any more: nothing.
-    async fn update_load(&self, epoch: Epoch, record: &LoadRecord) -> Result<()>;
-
-    /// Writes replicas whole. Ones that are gone are left out.
-    async fn update_replicas(&self, epoch: Epoch, replicas: &[Replica]) -> Result<()>;
-
-    /// Makes a target the current one of its collection.
-    async fn promote(&self, epoch: Epoch, target: &Target) -> Result<()>;
-
-    /// Removes registration, replicas and current target of a collection. Not registered: nothing.
-    async fn release_load(&self, epoch: Epoch, collection: CollectionId) -> Result<()>;
+    /// `Refused(collection_not_found)`; `Refused(resource_group_not_found)`. Nothing has changed then.
+    async fn change_loads(&self, epoch: Epoch, change: &LoadChange) -> Result<Vec<Replica>>;
 }
 
 /// Settings of the cluster that take effect while it runs. Which keys there are, and what they take, is not known here.

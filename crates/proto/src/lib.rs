@@ -14,11 +14,15 @@
 //! ```
 
 mod convert;
+pub mod encoded;
+mod positions;
 mod status;
 
 pub use convert::{
     collection_digest, column_from_proto, column_to_proto, segment_from_proto, segment_to_proto,
+    snapshot_in_columns,
 };
+pub use positions::{from_positions, positions};
 pub use status::{error, error_from_proto, error_to_proto, status};
 
 /// Serialized `FileDescriptorSet` of the whole contract.

@@ -5,13 +5,13 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use pointsman_ids::{
     CollectionId, FeedVersion, GroupNumber, Incarnation, NodeId, ReplicaId, SegmentId,
-    catalog::{Column, RoutingOptions, Sampler},
+    catalog::{Column, ColumnStatistics, RoutingOptions, Sampler},
     feed::{
-        CollectionEntry, CopyEntry, CopyState, Delta, GroupEntry, LeaderEntry, LoadState, NodeEntry,
-        ReplicaEntry, SegmentEntry, Snapshot,
+        CollectionEntry, CopyEntry, CopyState, Delta, GroupEntry, LeaderDrops, LeaderEntry, LoadState,
+        NodeEntry, ReplicaEntry, SegmentEntry, Snapshot,
     },
 };
-use pointsman_proto::{broker::v1 as pb, collection_digest};
+use pointsman_proto::{broker::v1 as pb, collection_digest, snapshot_in_columns};
 use proptest::prelude::*;
 use prost::Message;
 
@@ -122,6 +122,65 @@ fn a_snapshot_comes_back_as_it_went() {
     assert_eq!(Snapshot::try_from(pb::Snapshot::from(&sent)).unwrap(), sent);
 }
 
+/// A snapshot in which nothing of a segment is like that of another.
+fn diverse() -> Snapshot {
+    let segments = [(900, 7, 2), (3, u64::MAX, 0), (70_000, 8, 1)].into_iter().zip(["a", "bb", "ccc"]);
+    let entry = |((id, created_at, copies), name): ((u64, u64, usize), &str)| {
+        let mut entry = SegmentEntry::clone(&segment(name, Some(CopyState::Offline)));
+        entry.copies.truncate(copies);
+        let nulls = ColumnStatistics { nulls: Some(id), min: None, max: None };
+        let statistics = Arc::new(BTreeMap::from_iter((id == 3).then(|| ("x".to_owned(), nulls))));
+        Arc::new(SegmentEntry { id: SegmentId(id), created_at, promoted: id != 900, statistics, ..entry })
+    };
+    let collections = vec![Arc::new(collection("t", segments.map(entry).collect()))];
+    Snapshot { collections, ..snapshot() }
+}
+
+#[test]
+fn columns_come_back_as_they_went() {
+    for sent in [snapshot(), diverse(), Snapshot { collections: vec![], ..snapshot() }] {
+        let bytes = snapshot_in_columns(&sent).encode_to_vec();
+        assert_eq!(Snapshot::try_from(pb::Snapshot::decode(&*bytes).unwrap()).unwrap(), sent);
+    }
+}
+
+#[test]
+fn columns_that_make_no_sense_are_refused() {
+    let refused = |change: fn(&mut pb::SegmentColumns)| {
+        let mut message = snapshot_in_columns(&diverse());
+        change(message.collections[0].segment_columns.as_mut().unwrap());
+        Snapshot::try_from(message).unwrap_err().to_string()
+    };
+    let differ = "collection 't': columns of segments differ in length";
+    assert_eq!(refused(|columns| columns.rows.truncate(2)), differ);
+    assert_eq!(refused(|columns| columns.ids.push(1)), differ);
+    let copies = "collection 't': columns of copies differ in length from what segments have";
+    assert_eq!(refused(|columns| columns.copies[0] = u32::MAX), copies);
+    assert_eq!(refused(|columns| columns.copy_observed.truncate(1)), copies);
+    let ends = "collection 't': names of segments end before their lengths do";
+    assert_eq!(refused(|columns| columns.name_lengths[2] = 4), ends);
+    let more = "collection 't': columns of segments say more than there are segments";
+    assert_eq!(refused(|columns| columns.names.push('x')), more);
+    assert_eq!(refused(|columns| columns.before_promotion.push(3)), more);
+    assert_eq!(refused(|columns| columns.statistics[0].segment = 7), more);
+}
+
+#[test]
+fn columns_take_little_room() {
+    let name = |at: usize| format!("orders-2026-01-{at:08}");
+    let entry = |at: usize| {
+        let mut entry = SegmentEntry::clone(&segment(&name(at), Some(CopyState::Online)));
+        entry.copies.truncate(1);
+        let (id, rows) = (SegmentId(1_000_000 + at as u64), 100_000 + at as u64);
+        Arc::new(SegmentEntry { id, rows, bytes: rows * 123, created_at: 1_790_000_000_000_000_000, ..entry })
+    };
+    let segments: Vec<_> = (0..10_000).map(entry).collect();
+    let names: usize = (0..10_000).map(|at| name(at).len()).sum();
+    let whole = Snapshot { collections: vec![Arc::new(collection("t", segments))], ..snapshot() };
+    let bytes = snapshot_in_columns(&whole).encoded_len() - names;
+    assert!(bytes < 10_000 * 20, "{bytes} bytes besides names");
+}
+
 proptest! {
     #[test]
     fn a_delta_comes_back_as_it_went(kinds in any::<[bool; 10]>()) {
@@ -130,6 +189,10 @@ proptest! {
         if kinds[0] != kinds[1] {
             sent.switched_off = vec!["n7".parse().unwrap()];
         }
+        sent.leader_drops = match (kinds[2], kinds[3]) {
+            (true, true) => LeaderDrops::All,
+            (drops, _) => LeaderDrops::Of(drops.then_some((CollectionId(7), FeedVersion(3))).into_iter().collect()),
+        };
         let bytes = pb::Delta::from(&sent).encode_to_vec();
         let read = Delta::try_from(pb::Delta::decode(&*bytes).unwrap()).unwrap();
         prop_assert_eq!(&read, &sent);

@@ -15,6 +15,7 @@
 //! # Ok::<(), pointsman_settings::SettingsError>(())
 //! ```
 
+mod balance;
 mod broker;
 mod bytes;
 mod coordinator;
@@ -22,6 +23,7 @@ mod load;
 mod node;
 mod secret;
 
+pub use balance::{BalanceSettings, Balancer};
 pub use broker::{
     AdaptiveKind, AdaptiveSettings, BrokerSettings, ChannelSettings, DetectorKind, FailOpenSettings,
     FailureDetectorSettings, NodeCallSettings, QuerySettings, RemoteClusterSettings,

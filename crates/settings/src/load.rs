@@ -1,5 +1,7 @@
 //! File and environment into one typed value.
 
+use std::borrow::Cow;
+
 use figment::{
     Figment, Metadata, Profile, Provider,
     providers::{Format, Serialized, Toml},
@@ -31,14 +33,14 @@ pub enum SettingsError {
         /// The value that was given.
         value: String,
         /// What it should be.
-        why: &'static str,
+        why: Cow<'static, str>,
     },
 }
 
 impl SettingsError {
     /// A value that is out of its range.
-    pub(crate) fn range(key: &'static str, value: impl ToString, why: &'static str) -> Self {
-        Self::Range { key, value: value.to_string(), why }
+    pub(crate) fn range(key: &'static str, value: impl ToString, why: impl Into<Cow<'static, str>>) -> Self {
+        Self::Range { key, value: value.to_string(), why: why.into() }
     }
 }
 
@@ -86,6 +88,29 @@ where
         return Err(SettingsError::Parse { origin: String::new(), key: format!("`{unknown}`"), why });
     }
     figment.extract_inner(section).map_err(refuse)
+}
+
+/// A section with another value of one key, given dotted and whole.
+pub(crate) fn overlaid<T>(
+    section: &'static str,
+    settings: &T,
+    key: &str,
+    value: &str,
+) -> Result<T, SettingsError>
+where
+    T: Serialize + DeserializeOwned,
+{
+    let unknown = || SettingsError::Parse {
+        origin: String::new(),
+        key: format!("`{key}`"),
+        why: format!("unknown key: keys of this section begin with {section}."),
+    };
+    key.strip_prefix(section).filter(|rest| rest.len() > 1 && rest.starts_with('.')).ok_or_else(unknown)?;
+    let value = value.parse().unwrap_or_else(|never| match never {});
+    let variable = Variable { name: String::new(), path: key.to_owned(), value };
+    let figment =
+        Figment::from(Serialized::default(section, settings)).merge(variable).select(Profile::Default);
+    figment.extract_inner(section).map_err(|error| parse_error(section, error))
 }
 
 /// One variable that overlays the file, so that errors can name it.
@@ -201,6 +226,27 @@ mod tests {
     }
 
     #[test]
+    fn one_key_is_changed_as_a_variable_would_change_it() {
+        let own = CoordinatorSettings { name: "c2".into(), ..CoordinatorSettings::default() };
+        let changed = own.with("coordinator.resource_group_check_interval", "250ms").unwrap();
+        let interval = std::time::Duration::from_millis(250);
+        assert_eq!(changed, CoordinatorSettings { resource_group_check_interval: interval, ..own.clone() });
+        assert_eq!(changed.with("coordinator.resource_groups.east", "2").unwrap().resource_groups["east"], 2);
+        for (key, value) in [
+            ("coordinator.resource_group_limit", "many"),
+            ("coordinator.resource_group_limit", "0"),
+            ("coordinator.resource_group_limits", "1"),
+            ("broker.name", "b"),
+            ("coordinator", "x"),
+            ("coordinator.", "x"),
+            ("coordinators.name", "x"),
+        ] {
+            let error = own.with(key, value).unwrap_err().to_string();
+            assert!(error.contains(key), "{key} = {value}: {error}");
+        }
+    }
+
+    #[test]
     fn an_unknown_key_is_named() {
         for toml in ["[broker]\nnmae = 'b'", "[broker.query]\nnmae = 1", "[nmae]\nx = 1"] {
             let error = BrokerSettings::load(toml, NONE).unwrap_err().to_string();
@@ -218,6 +264,26 @@ mod tests {
             assert!(error.starts_with("`node.coordinators` = "), "{error}");
         }
         assert!(node("[node]\nmemory_limit = '0B'").contains("at least 16MiB"));
+        let zone = |label: &str, value: &str| node(&format!("[node.labels]\n'{label}' = '{value}'"));
+        for (error, why) in [
+            (
+                zone("zone", &"x".repeat(257)),
+                "has a label 'zone' whose name or value is longer than 256 bytes",
+            ),
+            (zone("", "x"), "has a label without a name"),
+            (
+                node(&format!(
+                    "[node.labels]\n{}",
+                    (0..65).fold(String::new(), |all, at| format!("{all}l{at} = 'x'\n"))
+                )),
+                "has 65 labels; at most 64",
+            ),
+        ] {
+            assert!(error.starts_with("`node.labels` = ") && error.ends_with(why), "{error}");
+            assert!(error.len() < 300, "{error}");
+        }
+        let most = (0..64).fold("[node.labels]\n".to_owned(), |all, at| format!("{all}l{at} = 'x'\n"));
+        assert_eq!(NodeSettings::load(&most, NONE).unwrap().labels.len(), 64);
         assert!(node("[node]\nhttp_listen = '127.0.0.1:8290'").contains("grpc_listen"));
         for url in ["", "mysql://u:pw@h/db", "meta.db"] {
             let toml = format!("[coordinator]\nmetastore = '{url}'");

@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration}
 
 use serde::{Deserialize, Serialize};
 
+use pointsman_ids::check_labels;
+
 use crate::{Bytes, SettingsError, load};
 
 /// Section `[node]`.
@@ -34,7 +36,8 @@ pub struct NodeSettings {
     pub fetch_concurrency: usize,
     /// Memory that queries may take together.
     pub memory_limit: Bytes,
-    /// How long a node that was told to stop keeps serving, at most.
+    /// How long a node that was told to stop keeps serving, at most: half of it for others to take over what it
+    /// serves, the rest for brokers and running queries.
     #[serde(with = "humantime_serde")]
     pub grace: Duration,
 }
@@ -78,6 +81,9 @@ impl NodeSettings {
         if !self.resource_group.is_empty() {
             load::check_name("node.resource_group", &self.resource_group)?;
         }
+        if let Err(what) = check_labels(&self.labels) {
+            return Err(SettingsError::range("node.labels", shown(&self.labels), format!("it {what}")));
+        }
         load::check_coordinators("node.coordinators", &self.coordinators)?;
         load::check_listeners("node.http_listen", self.http_listen, self.grpc_listen)?;
         load::check_limit("node.cache_limit", self.cache_limit)?;
@@ -87,4 +93,11 @@ impl NodeSettings {
         }
         Ok(())
     }
+}
+
+/// The beginning of labels, for people.
+fn shown(labels: &BTreeMap<String, String>) -> String {
+    let names: Vec<String> = labels.keys().take(3).map(|name| name.chars().take(32).collect()).collect();
+    let more = if labels.len() > names.len() { ", ..." } else { "" };
+    format!("{{{}{more}}}", names.join(", ").escape_debug())
 }

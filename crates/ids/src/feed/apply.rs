@@ -98,10 +98,11 @@ impl CollectionEntry {
             place.clone_from(&changed.leaders);
         }
         entry.segments = self.edited_segments(change)?;
-        // The lists that segments point into are the head's: a new head may leave any of them pointing nowhere.
-        let astray = match head {
-            Some(_) => entry.segments.iter().find(|segment| !entry.has_places_of(segment)),
-            None => entry.changed(change).find(|segment| !entry.has_places_of(segment)),
+        // The lists that segments point into are the head's: shorter ones may leave any of them pointing nowhere.
+        let astray = if entry.has_room_of(self) {
+            entry.changed(change).find(|segment| !entry.has_places_of(segment))
+        } else {
+            entry.segments.iter().find(|segment| !entry.has_places_of(segment))
         };
         if let Some(segment) = astray {
             return Err(gap(format_args!(
@@ -117,6 +118,11 @@ impl CollectionEntry {
         let names = change.segments.iter().map(|segment| &segment.name);
         let names = names.chain(change.copies.iter().map(|changed| &changed.segment));
         names.filter_map(|name| self.segments.get(position(&self.segments, name).ok()?))
+    }
+
+    /// The segment of this name.
+    pub fn segment(&self, name: &SegmentName) -> Option<&Arc<SegmentEntry>> {
+        self.segments.get(position(&self.segments, name).ok()?)
     }
 
     /// The entry without its segments and leaders.
@@ -147,6 +153,13 @@ impl CollectionEntry {
             && segment.copies.iter().all(|copy| points(copy.replica, self.replicas.len()))
     }
 
+    /// Whether every place in the lists of another entry is also one in those of this entry.
+    fn has_room_of(&self, other: &Self) -> bool {
+        self.partitions.len() >= other.partitions.len()
+            && self.shards.len() >= other.shards.len()
+            && self.replicas.len() >= other.replicas.len()
+    }
+
     fn edited_segments(&self, change: &CollectionChange) -> Result<Vector<Arc<SegmentEntry>>, Error> {
         let mut segments = self.segments.clone();
         for changed in &change.copies {
@@ -155,6 +168,9 @@ impl CollectionEntry {
                 gap(format_args!("the copies of segment '{}' change, which is not known", changed.segment))
             })?;
             *known = Arc::new(SegmentEntry { copies: changed.copies.clone(), ..SegmentEntry::clone(known) });
+        }
+        if segments.is_empty() {
+            return Ok(change.segments.iter().cloned().collect());
         }
         if (change.segments.len() + change.removed.len()) * MERGE_FROM > segments.len() {
             return Ok(merged(&segments, change));

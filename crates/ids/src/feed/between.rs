@@ -13,7 +13,6 @@ impl Delta {
     /// What makes `after` of `before`, two snapshots of one cluster. Collections and segments that both share are not
     /// looked into; others cost a pass over their segments.
     pub fn between(before: &Snapshot, after: &Snapshot) -> Self {
-        let (nodes, nodes_removed) = changes(&before.nodes, &after.nodes, |node| &node.name);
         let known: BTreeMap<_, _> = before.collections.iter().map(|entry| (&entry.name, entry)).collect();
         let changed = |entry: &Arc<CollectionEntry>| match known.get(&entry.name) {
             Some(known) if Arc::ptr_eq(known, entry) => None,
@@ -26,12 +25,20 @@ impl Delta {
         };
         let stays = |entry: &&Arc<CollectionEntry>| after.collection(entry.name.as_str()).is_some();
         Self {
+            collections: after.collections.iter().filter_map(changed).collect(),
+            dropped: before.collections.iter().filter(|c| !stays(c)).map(|c| c.name.clone()).collect(),
+            ..Self::besides_collections(before, after)
+        }
+    }
+
+    /// The same without collections, for those who know what became of these.
+    pub fn besides_collections(before: &Snapshot, after: &Snapshot) -> Self {
+        let (nodes, nodes_removed) = changes(&before.nodes, &after.nodes, |node| &node.name);
+        Self {
             nodes,
             nodes_removed,
             groups: (before.groups != after.groups).then(|| after.groups.clone()),
             config: (before.config != after.config).then(|| after.config.clone()),
-            collections: after.collections.iter().filter_map(changed).collect(),
-            dropped: before.collections.iter().filter(|c| !stays(c)).map(|c| c.name.clone()).collect(),
             ..Self::empty(after.cluster.clone(), before.version, after.version)
         }
     }

@@ -42,6 +42,7 @@ impl Delta {
             config: later.config.as_ref().or(self.config.as_ref()).cloned(),
             collections,
             dropped,
+            leader_drops: self.leader_drops.then(&later.leader_drops),
         })
     }
 

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{CollectionEntry, CopyEntry, GroupEntry, LeaderEntry, NodeEntry, SegmentEntry};
+use super::{CollectionEntry, CopyEntry, GroupEntry, LeaderDrops, LeaderEntry, NodeEntry, SegmentEntry};
 use crate::{ClusterName, CollectionName, FeedVersion, NodeName, SegmentName};
 
 /// The difference of two snapshots of one cluster.
@@ -32,6 +32,8 @@ pub struct Delta {
     pub collections: Vec<CollectionDelta>,
     /// Collections that have gone. One that was not there is no error.
     pub dropped: Vec<CollectionName>,
+    /// Whose shard leaders are to be asked for again. No part of the snapshot.
+    pub leader_drops: LeaderDrops,
 }
 
 /// What became of one collection.
@@ -94,6 +96,7 @@ impl Delta {
             config: None,
             collections: vec![],
             dropped: vec![],
+            leader_drops: LeaderDrops::default(),
         }
     }
 }

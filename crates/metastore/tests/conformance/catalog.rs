@@ -1,16 +1,16 @@
 //! Collections.
 
 use pointsman_ids::{
-    CollectionId, Epoch, ErrorCode, Incarnation, TargetVersion,
+    CollectionId, Epoch, ErrorCode, Incarnation,
     catalog::{Collection, CollectionOptions, RoutingOptions, SelectorKind},
 };
-use pointsman_metastore::{NewCollection, NewReplica};
-use pointsman_query_coord::{LoadRecord, LoadStatus, Target};
+use pointsman_metastore::NewCollection;
+use pointsman_query_coord::{LoadChange, NewReplica};
 
 use crate::{
     fixture::{Fixture, take},
     refused,
-    samples::{NOW, collection, group, name, new_collection, nodes, segment},
+    samples::{NOW, collection, group, load, moves, name, new_collection, nodes, segment, target},
 };
 
 pub(crate) async fn a_collection_reads_back_whole(fixture: Fixture) {
@@ -105,20 +105,23 @@ pub(crate) async fn everything_survives_a_new_start(fixture: Fixture) {
     let made = collection(&metastore, epoch, "orders").await;
     let pushed = metastore.push_segments(epoch, made.id, vec![segment("s1", 1)], NOW).await.unwrap().added;
     let east = group(&metastore, epoch, "east").await;
-    metastore.set_member(epoch, &name("n1"), Some(&east)).await.unwrap();
+    metastore.change_groups(epoch, &moves(&[("n1", Some("east"))])).await.unwrap();
     let node = metastore.register_node(epoch, &name("n1"), Incarnation(5)).await.unwrap();
-    let load = LoadRecord {
-        collection: made.id,
-        replicas: 1,
-        status: LoadStatus::Loaded,
-        percent: 100,
-        created_at: NOW,
-        updated_at: NOW,
+    let load = load(made.id, 100);
+    let target = target(made.id, NOW, [pushed[0].id.0]);
+    let change = LoadChange {
+        records: vec![load.clone()],
+        created: vec![NewReplica {
+            collection: made.id,
+            group: east,
+            nodes: nodes(&["n1"]),
+            query_visible: true,
+            waits_for_group_since: None,
+        }],
+        targets: vec![target.clone()],
+        ..LoadChange::default()
     };
-    let new_replica = NewReplica { group: east, nodes: nodes(&["n1"]) };
-    let replicas = metastore.register_load(epoch, load.clone(), vec![new_replica]).await.unwrap();
-    let target = Target { collection: made.id, version: TargetVersion(NOW), segments: vec![pushed[0].id] };
-    metastore.promote(epoch, &target).await.unwrap();
+    let replicas = metastore.change_loads(epoch, &change).await.unwrap();
     metastore.set_config(epoch, "broker.fail_open.enabled", "true").await.unwrap();
     let config = metastore.config().await.unwrap();
     let groups = metastore.groups().await.unwrap();

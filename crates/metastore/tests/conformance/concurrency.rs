@@ -1,10 +1,17 @@
 //! Several users of one metastore at once.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
-use pointsman_ids::{ErrorCode, Incarnation, NodeId, SegmentId};
-use pointsman_metastore::{OpenOptions, open};
-use tokio::task::JoinSet;
+use pointsman_ids::{Epoch, ErrorCode, Incarnation, NodeId, SegmentId};
+use pointsman_metastore::{Error, LeaseOutcome, OpenOptions, SharedMetastore, open};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use tokio::{sync::Barrier, task::JoinSet};
 
 use crate::{
     fixture::Fixture,
@@ -37,6 +44,49 @@ pub(crate) async fn two_writers_take_turns(fixture: Fixture) {
     let mut ids: Vec<_> = first.segments(id).await.unwrap().iter().map(|segment| segment.id).collect();
     ids.sort();
     assert_eq!(ids, (1..=17).map(SegmentId).collect::<Vec<_>>());
+}
+
+/// Coordinators that take the lease from each other; each believes in its own until somebody refuses it. They do each step
+/// at the same time, whatever turns the database gives them. Gives how often it wrote, and how often it was refused.
+async fn believe(
+    metastore: SharedMetastore,
+    number: u64,
+    newest: Arc<AtomicU64>,
+    together: Arc<Barrier>,
+) -> (u32, u32) {
+    let mut random = StdRng::seed_from_u64(number);
+    let (mut mine, mut written, mut refused) = (Epoch(0), 0, 0);
+    let over_at_once = Duration::ZERO;
+    for step in 0..60 {
+        together.wait().await;
+        if random.random_bool(0.3) {
+            let taken = metastore.take_lease(&format!("c{number}"), over_at_once, Epoch(0)).await.unwrap();
+            if let LeaseOutcome::Taken(lease) = taken {
+                mine = lease.epoch;
+                newest.fetch_max(mine.0, Ordering::SeqCst);
+            }
+        }
+        let known = newest.load(Ordering::SeqCst);
+        match metastore.set_config(mine, "writer", &format!("{number}/{step}")).await {
+            Ok(()) if mine.0 < known => panic!("{mine} wrote after {known} was given"),
+            Ok(()) => written += 1,
+            Err(Error::Fenced { .. }) => refused += 1,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    (written, refused)
+}
+
+pub(crate) async fn of_several_coordinators_the_newest_alone_ever_writes(fixture: Fixture) {
+    let (newest, together) = (Arc::new(AtomicU64::new(0)), Arc::new(Barrier::new(3)));
+    let mut coordinators = JoinSet::new();
+    for number in 0..3 {
+        let parts = (Arc::clone(&newest), Arc::clone(&together));
+        coordinators.spawn(believe(fixture.open().await, number, parts.0, parts.1));
+    }
+    let outcomes = coordinators.join_all().await;
+    let (written, refused) = outcomes.into_iter().fold((0, 0), |(w, r), (a, b)| (w + a, r + b));
+    assert!(written > 20 && refused > 5, "{written} writes, {refused} refusals");
 }
 
 pub(crate) async fn two_metastores_open_at_once(fixture: Fixture) {

@@ -6,7 +6,7 @@ use pointsman_metastore::Error;
 
 use crate::{
     fixture::Fixture,
-    samples::{NOW, collection, name, segment, segments},
+    samples::{NOW, collection, moves, segment, segments},
 };
 
 const MANY: usize = 5_000;
@@ -26,7 +26,7 @@ pub(crate) async fn a_push_that_is_cut_off_is_there_whole_or_not_at_all(fixture:
         let patience = if step + 1 < STEPS { whole * step / 8 } else { Duration::MAX };
         let outcome = tokio::time::timeout(patience, push).await;
         // The next write takes its turn after the one that was cut off: then its fate is decided.
-        metastore.set_member(epoch, &name("n1"), None).await.unwrap();
+        metastore.change_groups(epoch, &moves(&[("n1", None)])).await.unwrap();
         let there = metastore.segments(id).await.unwrap().len();
         match outcome {
             Ok(pushed) => {
@@ -41,6 +41,45 @@ pub(crate) async fn a_push_that_is_cut_off_is_there_whole_or_not_at_all(fixture:
         }
     }
     assert!(cut > 0 && done > 0, "{cut} pushes were cut off, {done} were not");
+}
+
+/// Cuts a replacement off at many moments, and leaves the last one alone.
+pub(crate) async fn a_replacement_that_is_cut_off_leaves_all_of_the_old_or_all_of_the_new(fixture: Fixture) {
+    let (metastore, epoch) = fixture.active().await;
+    let id = collection(&metastore, epoch, "orders").await.id;
+    let numbered = |round: u32| -> Vec<_> {
+        (0..MANY).map(|number| segment(&format!("r{round:02}.{number}"), 1)).collect()
+    };
+    let mut there = metastore.push_segments(epoch, id, numbered(0), NOW).await.unwrap().added;
+    let mut whole = Duration::MAX;
+    let (mut cut, mut done) = (0, 0);
+    const ROUNDS: u32 = 12;
+    for round in 1..=ROUNDS {
+        let old: Vec<_> = there.iter().map(|segment| segment.id).collect();
+        let begin = Instant::now();
+        let replacement = metastore.replace_segments(epoch, id, &old, numbered(round), NOW);
+        // The first one is measured, the last one left alone.
+        let alone = round == 1 || round == ROUNDS;
+        let patience = if alone { Duration::MAX } else { whole * round / 10 };
+        let outcome = tokio::time::timeout(patience, replacement).await;
+        whole = if round == 1 { begin.elapsed() } else { whole };
+        // The next write takes its turn after the one that was cut off: then its fate is decided.
+        metastore.change_groups(epoch, &moves(&[("n1", None)])).await.unwrap();
+        let before = there;
+        there = metastore.segments(id).await.unwrap();
+        let begins = |name: String| there.iter().all(|one| one.content.name.as_str().starts_with(&name));
+        let replaced = begins(format!("r{round:02}."));
+        assert!(there.len() == MANY && (replaced || there == before), "round {round}: a mix");
+        match outcome {
+            Ok(outcome) => {
+                outcome.unwrap();
+                assert!(replaced);
+                done += 1;
+            }
+            Err(_) => cut += 1,
+        }
+    }
+    assert!(cut > 0 && done > 1, "{cut} replacements were cut off, {done} were not");
 }
 
 pub(crate) async fn the_metastore_works_on_after_a_write_was_cut_off(fixture: Fixture) {

@@ -24,6 +24,7 @@ async fn wait_for_lease(metastore: &SharedMetastore, holder: &str) -> Lease {
                 assert!(tokio::time::Instant::now() < deadline, "the lease never ends");
                 tokio::time::sleep(remaining).await;
             }
+            moved => panic!("{moved:?}"),
         }
     }
 }

@@ -1,36 +1,51 @@
-//! Registrations, replicas and current targets.
+//! Registrations, replicas, current targets and failures.
 
-use pointsman_ids::{CollectionId, Epoch, ErrorCode, ReplicaId, SegmentId, TargetVersion};
-use pointsman_metastore::{NewReplica, SharedMetastore};
-use pointsman_query_coord::{LoadRecord, LoadStatus, Replica, Target};
+use pointsman_ids::{CollectionId, Epoch, ErrorCode, ReplicaId};
+use pointsman_metastore::SharedMetastore;
+use pointsman_query_coord::{
+    CollectionFailures, DroppedGroup, FailedLoad, LoadChange, LoadRecord, NewReplica, Replica, Target,
+};
 
 use crate::{
     fixture::Fixture,
     refused,
-    samples::{NOW, collection, group, name, nodes},
+    samples::{NOW, collection, group, load, name, nodes, target},
 };
 
-fn record(collection: CollectionId) -> LoadRecord {
-    LoadRecord {
-        collection,
-        replicas: 2,
-        status: LoadStatus::Loading,
-        percent: 0,
-        created_at: NOW,
-        updated_at: NOW + 1,
-    }
+fn replica_in(collection: CollectionId, group: &str) -> NewReplica {
+    let nodes = nodes(&["n2", "n1"]);
+    NewReplica { collection, group: name(group), nodes, query_visible: true, waits_for_group_since: None }
 }
 
-fn replica_in(group: &str) -> NewReplica {
-    NewReplica { group: name(group), nodes: nodes(&["n2", "n1"]) }
+fn registering(record: LoadRecord, created: Vec<NewReplica>) -> LoadChange {
+    LoadChange { records: vec![record], created, ..LoadChange::default() }
+}
+
+fn promoting(target: &Target) -> LoadChange {
+    LoadChange { targets: vec![target.clone()], ..LoadChange::default() }
+}
+
+fn releasing(collection: CollectionId) -> LoadChange {
+    LoadChange { released: vec![collection], ..LoadChange::default() }
 }
 
 /// A collection with two replicas.
 async fn loaded(metastore: &SharedMetastore, epoch: Epoch) -> (CollectionId, Vec<Replica>) {
     let id = collection(metastore, epoch, "orders").await.id;
     group(metastore, epoch, "east").await;
-    let new = vec![replica_in("east"), replica_in("default")];
-    (id, metastore.register_load(epoch, record(id), new).await.unwrap())
+    let change = registering(load(id, 0), vec![replica_in(id, "east"), replica_in(id, "default")]);
+    (id, metastore.change_loads(epoch, &change).await.unwrap())
+}
+
+/// Everything that a change of loads can change.
+async fn all(metastore: &SharedMetastore) -> String {
+    format!(
+        "{:?} {:?} {:?} {:?}",
+        metastore.loads().await.unwrap(),
+        metastore.replicas().await.unwrap(),
+        metastore.current_targets().await.unwrap(),
+        metastore.failed_loads().await.unwrap(),
+    )
 }
 
 pub(crate) async fn a_load_reads_back_whole(fixture: Fixture) {
@@ -44,92 +59,138 @@ pub(crate) async fn a_load_reads_back_whole(fixture: Fixture) {
         ro_nodes: nodes(&[]),
         query_visible: true,
         finished: false,
+        waits_for_group_since: None,
     };
     assert_eq!(made, [expected(1, "east"), expected(2, "default")]);
     assert_eq!(metastore.replicas().await.unwrap(), made);
-    assert_eq!(metastore.loads().await.unwrap(), [record(id)]);
+    assert_eq!(metastore.loads().await.unwrap(), [load(id, 0)]);
     assert!(metastore.current_targets().await.unwrap().is_empty());
+    let waiting =
+        NewReplica { query_visible: false, waits_for_group_since: Some(NOW), ..replica_in(id, "east") };
+    let change = LoadChange { created: vec![waiting], ..LoadChange::default() };
+    let made = metastore.change_loads(epoch, &change).await.unwrap();
+    assert_eq!((made[0].query_visible, made[0].waits_for_group_since), (false, Some(NOW)));
+    assert_eq!(metastore.replicas().await.unwrap()[2], made[0]);
 }
 
-pub(crate) async fn a_load_is_registered_once(fixture: Fixture) {
+pub(crate) async fn a_load_needs_collection_and_groups_or_nothing_changes(fixture: Fixture) {
     let (metastore, epoch) = fixture.active().await;
+    let stranger = CollectionId(5);
+    let change = registering(load(stranger, 0), vec![replica_in(stranger, "default")]);
+    refused(ErrorCode::CollectionNotFound, metastore.change_loads(epoch, &change).await);
     let (id, made) = loaded(&metastore, epoch).await;
-    let outcome = metastore.register_load(epoch, record(id), vec![replica_in("east")]).await;
-    let refusal = refused(ErrorCode::ParameterInvalid, outcome);
-    assert_eq!(refusal.message(), "collection 1 is registered for loading already; release it first");
-    assert_eq!(metastore.replicas().await.unwrap(), made);
+    let before = all(&metastore).await;
+    let moved = Replica { group: name("north"), ..made[0].clone() };
+    let changes = [
+        registering(load(id, 70), vec![replica_in(id, "default"), replica_in(id, "north")]),
+        LoadChange { replicas: vec![moved], ..releasing(id) },
+        LoadChange { records: vec![load(stranger, 0)], ..releasing(id) },
+    ];
+    for change in changes {
+        metastore.change_loads(epoch, &change).await.unwrap_err();
+        assert_eq!(all(&metastore).await, before);
+    }
 }
 
-pub(crate) async fn a_load_needs_collection_and_groups(fixture: Fixture) {
-    let (metastore, epoch) = fixture.active().await;
-    let outcome = metastore.register_load(epoch, record(CollectionId(5)), vec![replica_in("default")]).await;
-    refused(ErrorCode::CollectionNotFound, outcome);
-    let id = collection(&metastore, epoch, "orders").await.id;
-    let new = vec![replica_in("default"), replica_in("north")];
-    refused(ErrorCode::ResourceGroupNotFound, metastore.register_load(epoch, record(id), new).await);
-    assert!(metastore.loads().await.unwrap().is_empty());
-    assert!(metastore.replicas().await.unwrap().is_empty());
-}
-
-pub(crate) async fn a_load_is_updated(fixture: Fixture) {
+pub(crate) async fn a_registration_is_written_whole(fixture: Fixture) {
     let (metastore, epoch) = fixture.active().await;
     let (id, _) = loaded(&metastore, epoch).await;
-    let done = LoadRecord { status: LoadStatus::Loaded, percent: 100, updated_at: NOW + 9, ..record(id) };
-    metastore.update_load(epoch, &done).await.unwrap();
-    assert_eq!(metastore.loads().await.unwrap(), [done]);
-    metastore.update_load(epoch, &record(CollectionId(99))).await.unwrap();
-    assert_eq!(metastore.loads().await.unwrap().len(), 1);
+    let mut done = LoadRecord { replicas: 7, recoveries: 3, replicas_chosen: false, ..load(id, 100) };
+    metastore.change_loads(epoch, &registering(done.clone(), vec![])).await.unwrap();
+    assert_eq!(metastore.loads().await.unwrap(), std::slice::from_ref(&done));
+    done.partitions.remove("p1");
+    let late = done.partitions["p2"].clone();
+    done.partitions.insert(name("p3"), pointsman_query_coord::PartitionLoad { percent: 5, ..late });
+    metastore.change_loads(epoch, &registering(done.clone(), vec![])).await.unwrap();
+    assert_eq!(metastore.loads().await.unwrap(), std::slice::from_ref(&done));
+    done.partitions.clear();
+    metastore.change_loads(epoch, &registering(done.clone(), vec![])).await.unwrap();
+    assert_eq!(metastore.loads().await.unwrap(), [done], "none is a lawful state");
 }
 
-pub(crate) async fn replicas_are_written_whole(fixture: Fixture) {
+pub(crate) async fn replicas_are_written_whole_and_removed(fixture: Fixture) {
     let (metastore, epoch) = fixture.active().await;
-    let (_, mut made) = loaded(&metastore, epoch).await;
+    let (id, mut made) = loaded(&metastore, epoch).await;
+    made[1].group = name("east");
     made[1].nodes = nodes(&["n3"]);
     made[1].ro_nodes = nodes(&["n1", "n2"]);
     made[1].query_visible = false;
     made[1].finished = true;
+    made[1].waits_for_group_since = Some(NOW);
     let gone = Replica { id: ReplicaId(99), ..made[0].clone() };
-    metastore.update_replicas(epoch, &[made[1].clone(), gone]).await.unwrap();
+    let change = LoadChange { replicas: vec![made[1].clone(), gone], ..LoadChange::default() };
+    metastore.change_loads(epoch, &change).await.unwrap();
     assert_eq!(metastore.replicas().await.unwrap(), made);
+    let removed = vec![(id, made[0].id), (id, ReplicaId(99))];
+    metastore.change_loads(epoch, &LoadChange { removed, ..LoadChange::default() }).await.unwrap();
+    assert_eq!(metastore.replicas().await.unwrap(), made[1..]);
 }
 
 pub(crate) async fn a_promoted_target_replaces_the_former_one(fixture: Fixture) {
     let (metastore, epoch) = fixture.active().await;
     let (collection, _) = loaded(&metastore, epoch).await;
-    let first =
-        Target { collection, version: TargetVersion(NOW), segments: (1..=2_000).map(SegmentId).collect() };
-    metastore.promote(epoch, &first).await.unwrap();
-    assert_eq!(metastore.current_targets().await.unwrap(), [first]);
-    let second = Target { collection, version: TargetVersion(NOW + 1), segments: Vec::new() };
-    metastore.promote(epoch, &second).await.unwrap();
-    assert_eq!(metastore.current_targets().await.unwrap(), [second]);
+    for (version, segments) in [(NOW, 1..2_001), (NOW + 1, 1..1)] {
+        let target = target(collection, version, segments);
+        metastore.change_loads(epoch, &promoting(&target)).await.unwrap();
+        assert_eq!(metastore.current_targets().await.unwrap(), [target]);
+    }
 }
 
 pub(crate) async fn nothing_is_promoted_without_a_registration(fixture: Fixture) {
     let (metastore, epoch) = fixture.active().await;
     let (collection, _) = loaded(&metastore, epoch).await;
-    metastore.release_load(epoch, collection).await.unwrap();
-    let target = Target { collection, version: TargetVersion(NOW), segments: vec![SegmentId(1)] };
-    metastore.promote(epoch, &target).await.unwrap();
+    let target = target(collection, NOW, [1]);
+    let change = LoadChange { targets: vec![target.clone()], ..releasing(collection) };
+    metastore.change_loads(epoch, &change).await.unwrap();
+    metastore.change_loads(epoch, &promoting(&target)).await.unwrap();
     assert!(metastore.current_targets().await.unwrap().is_empty());
 }
 
 pub(crate) async fn a_release_forgets_replicas_and_target(fixture: Fixture) {
     let (metastore, epoch) = fixture.active().await;
     let (id, _) = loaded(&metastore, epoch).await;
-    let target = Target { collection: id, version: TargetVersion(NOW), segments: vec![SegmentId(1)] };
-    metastore.promote(epoch, &target).await.unwrap();
-    metastore.release_load(epoch, id).await.unwrap();
-    metastore.release_load(epoch, id).await.unwrap();
-    assert!(metastore.loads().await.unwrap().is_empty());
-    assert!(metastore.replicas().await.unwrap().is_empty());
-    assert!(metastore.current_targets().await.unwrap().is_empty());
+    metastore.change_loads(epoch, &promoting(&target(id, NOW, [1]))).await.unwrap();
+    for _ in 0..2 {
+        metastore.change_loads(epoch, &releasing(id)).await.unwrap();
+        assert!(metastore.loads().await.unwrap().is_empty());
+        assert!(metastore.replicas().await.unwrap().is_empty());
+        assert!(metastore.current_targets().await.unwrap().is_empty());
+    }
+    let change = registering(load(id, 0), vec![]);
+    metastore.change_loads(epoch, &change).await.unwrap();
+    assert_eq!(metastore.loads().await.unwrap(), [load(id, 0)], "it can be loaded again");
 }
 
 pub(crate) async fn replica_ids_are_never_used_again(fixture: Fixture) {
     let (metastore, epoch) = fixture.active().await;
     let (id, first) = loaded(&metastore, epoch).await;
-    metastore.release_load(epoch, id).await.unwrap();
-    let second = metastore.register_load(epoch, record(id), vec![replica_in("east")]).await.unwrap();
+    metastore.change_loads(epoch, &releasing(id)).await.unwrap();
+    let change = registering(load(id, 0), vec![replica_in(id, "east")]);
+    let second = metastore.change_loads(epoch, &change).await.unwrap();
     assert!(second[0].id > first[1].id);
+}
+
+pub(crate) async fn failures_outlive_the_registration_and_are_replaced_whole(fixture: Fixture) {
+    let (metastore, epoch) = fixture.active().await;
+    let (collection, _) = loaded(&metastore, epoch).await;
+    let failed = |count| FailedLoad { count, text: "node 'n1' has no room".into(), last: NOW };
+    let dropped = DroppedGroup { text: "no progress".into(), last: NOW + 1 };
+    let failures = CollectionFailures {
+        collection,
+        codes: [(ErrorCode::SegmentLoadFailed, failed(3)), (ErrorCode::ServiceNotReady, failed(1))].into(),
+        groups: [(name("east"), dropped)].into(),
+    };
+    let change = LoadChange { failures: vec![failures.clone()], ..releasing(collection) };
+    metastore.change_loads(epoch, &change).await.unwrap();
+    assert_eq!(metastore.failed_loads().await.unwrap(), std::slice::from_ref(&failures));
+    let mut fewer = failures;
+    fewer.codes.remove(&ErrorCode::ServiceNotReady);
+    fewer.groups.clear();
+    let change = LoadChange { failures: vec![fewer.clone()], ..LoadChange::default() };
+    metastore.change_loads(epoch, &change).await.unwrap();
+    assert_eq!(metastore.failed_loads().await.unwrap(), std::slice::from_ref(&fewer));
+    fewer.codes.clear();
+    let change = LoadChange { failures: vec![fewer], ..LoadChange::default() };
+    metastore.change_loads(epoch, &change).await.unwrap();
+    assert!(metastore.failed_loads().await.unwrap().is_empty());
 }

@@ -1,5 +1,7 @@
 //! Nodes.
 
+use std::collections::BTreeMap;
+
 use pointsman_ids::{ErrorCode, Incarnation, NodeId};
 use pointsman_metastore::SharedMetastore;
 use pointsman_query_coord::NodeRecord;
@@ -7,14 +9,19 @@ use pointsman_query_coord::NodeRecord;
 use crate::{
     fixture::Fixture,
     refused,
-    samples::{name, nodes},
+    samples::{moves, name, nodes},
 };
 
 pub(crate) async fn a_newcomer_gets_a_number_and_is_switched_on(fixture: Fixture) {
     let (metastore, epoch) = fixture.active().await;
     let record = metastore.register_node(epoch, &name("n1"), Incarnation(7)).await.unwrap();
-    let expected =
-        NodeRecord { name: name("n1"), incarnation: Incarnation(7), id: NodeId(1), switched_on: true };
+    let expected = NodeRecord {
+        name: name("n1"),
+        incarnation: Incarnation(7),
+        id: NodeId(1),
+        switched_on: true,
+        labels: Default::default(),
+    };
     assert_eq!(record, expected);
     assert_eq!(metastore.nodes().await.unwrap(), [expected]);
 }
@@ -96,7 +103,7 @@ pub(crate) async fn a_removed_node_is_forgotten_and_its_number_never_used_again(
     let gone = metastore.register_node(epoch, &name("n1"), Incarnation(7)).await.unwrap();
     let kept = metastore.register_node(epoch, &name("n2"), Incarnation(7)).await.unwrap();
     for text in ["n1", "n2"] {
-        metastore.set_member(epoch, &name(text), Some(&name("default"))).await.unwrap();
+        metastore.change_groups(epoch, &moves(&[(text, Some("default"))])).await.unwrap();
     }
     for _ in 0..2 {
         metastore.remove_node(epoch, &name("n1")).await.unwrap();
@@ -106,4 +113,24 @@ pub(crate) async fn a_removed_node_is_forgotten_and_its_number_never_used_again(
     // What comes back by this name is a newcomer, also with an incarnation from before.
     let back = metastore.register_node(epoch, &name("n1"), Incarnation(1)).await.unwrap();
     assert!(back.id > kept.id && back.id > gone.id && back.switched_on);
+}
+
+pub(crate) async fn labels_stay_until_they_are_replaced(fixture: Fixture) {
+    let (metastore, epoch) = fixture.active().await;
+    for text in ["n1", "n2"] {
+        metastore.register_node(epoch, &name(text), Incarnation(1)).await.unwrap();
+    }
+    let labels = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+        pairs.iter().map(|(label, value)| ((*label).to_owned(), (*value).to_owned())).collect()
+    };
+    let odd = labels(&[("disk", "ssd"), ("quo\"ted", "a\0b\nä"), ("empty", "")]);
+    metastore.set_labels(epoch, &name("n1"), &odd).await.unwrap();
+    metastore.set_labels(epoch, &name("never-seen"), &odd).await.unwrap();
+    let renewed = metastore.register_node(epoch, &name("n1"), Incarnation(2)).await.unwrap();
+    assert_eq!(renewed.labels, odd, "a restart alone changes none");
+    let nodes = fixture.open().await.nodes().await.unwrap();
+    assert_eq!((&nodes[0].labels, nodes[1].labels.len(), nodes.len()), (&odd, 0, 2));
+    let fewer = labels(&[("disk", "hdd")]);
+    metastore.set_labels(epoch, &name("n1"), &fewer).await.unwrap();
+    assert_eq!(metastore.nodes().await.unwrap()[0].labels, fewer);
 }

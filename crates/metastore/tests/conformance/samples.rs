@@ -3,13 +3,17 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use pointsman_ids::{
-    Epoch, Error as Refusal, GroupName, NodeName,
+    CollectionId, Epoch, Error as Refusal, GroupName, NodeName, SegmentId, TargetVersion,
     catalog::{
         Checksum, Collection, CollectionOptions, Column, ColumnStatistics, NewSegment, RoutingOptions,
         Sampler, SelectorKind, Value, shard_name,
     },
 };
 use pointsman_metastore::{NewCollection, NewGroup, SharedMetastore};
+use pointsman_query_coord::{
+    GroupChange, GroupConfig, GroupMove, LoadKind, LoadRecord, LoadStatus, PartitionLoad, Target,
+    TargetSegment,
+};
 
 pub(crate) const NOW: u64 = 1_800_000_000_123_456_789;
 
@@ -40,6 +44,7 @@ pub(crate) fn new_collection(text: &str) -> NewCollection {
             },
             clusters: vec!["local".parse().expect("lawful"), "east".parse().expect("lawful")],
             query_timeout: Some(Duration::new(7, 1)),
+            serve_before_promotion: true,
         },
         created_at: NOW,
     }
@@ -86,6 +91,49 @@ pub(crate) fn segments(count: usize) -> Vec<NewSegment> {
 }
 
 pub(crate) async fn group(metastore: &SharedMetastore, epoch: Epoch, text: &str) -> GroupName {
-    let new = NewGroup { name: name(text), requests: 1, limits: 2 };
-    metastore.create_group(epoch, new).await.expect("the group is created").name
+    metastore.create_group(epoch, new_group(text, 1, 2)).await.expect("the group is created").name
+}
+
+pub(crate) fn new_group(text: &str, requests: u32, limits: u32) -> NewGroup {
+    NewGroup { name: name(text), config: GroupConfig { requests, limits, ..GroupConfig::default() } }
+}
+
+/// A change that makes nodes members of groups, or of none.
+pub(crate) fn moves(moves: &[(&str, Option<&str>)]) -> GroupChange {
+    let one = |(node, to): &(&str, Option<&str>)| GroupMove { node: name(node), to: to.map(name) };
+    GroupChange { moves: moves.iter().map(one).collect(), ..GroupChange::default() }
+}
+
+/// A load of two partitions that is this far.
+pub(crate) fn load(collection: CollectionId, percent: u8) -> LoadRecord {
+    let status = if percent == 100 { LoadStatus::Loaded } else { LoadStatus::Loading };
+    let updated_at = NOW + u64::from(percent);
+    let partition = PartitionLoad { status, percent, created_at: NOW, updated_at };
+    LoadRecord {
+        collection,
+        replicas: 2,
+        kind: LoadKind::Partitions,
+        status,
+        percent,
+        created_at: NOW,
+        updated_at,
+        recoveries: 1,
+        replicas_chosen: true,
+        partitions: ["p1", "p2"].map(|text| (name(text), partition.clone())).into(),
+    }
+}
+
+/// A target of two shards, one of which only its segments name, and of these segments in two partitions.
+pub(crate) fn target(
+    collection: CollectionId,
+    version: u64,
+    segments: impl IntoIterator<Item = u64>,
+) -> Target {
+    let segment = |id: u64| TargetSegment {
+        id: SegmentId(id),
+        partition: name(if id.is_multiple_of(2) { "p1" } else { "p2" }),
+        shard: shard_name(u32::from(id.is_multiple_of(3))),
+    };
+    let segments = segments.into_iter().map(segment);
+    Target::new(collection, TargetVersion(version), [shard_name(0)], [name("p1")], segments)
 }

@@ -144,6 +144,7 @@ pub(crate) async fn segment_ids_are_never_used_again(fixture: Fixture) {
     }
 }
 
+/// Several batches in one push, and pages in a list.
 #[expect(clippy::print_stdout, reason = "the figures are worth reading")]
 pub(crate) async fn a_hundred_thousand_segments_are_pushed_at_once(fixture: Fixture) {
     let (metastore, epoch) = fixture.active().await;
@@ -158,11 +159,76 @@ pub(crate) async fn a_hundred_thousand_segments_are_pushed_at_once(fixture: Fixt
     let listed_in = begin.elapsed();
     assert_eq!(live, outcome.added);
     let begin = Instant::now();
-    assert_eq!(metastore.push_segments(epoch, id, all, NOW).await.unwrap().unchanged, 100_000);
+    assert_eq!(metastore.push_segments(epoch, id, all.clone(), NOW).await.unwrap().unchanged, 100_000);
     let repeated_in = begin.elapsed();
     println!(
         "100,000 segments: pushed in {pushed_in:?}, listed in {listed_in:?}, pushed again in {repeated_in:?}"
     );
     let slowest = pushed_in.max(listed_in).max(repeated_in);
     assert!(slowest < Duration::from_secs(60), "far from what anybody would wait for: {slowest:?}");
+
+    // What is there stays out of a push, wherever it stands in it, and numbers go on without a gap.
+    let mut mixed: Vec<NewSegment> = (0..30_000).map(|number| segment(&format!("t{number:06}"), 7)).collect();
+    for (number, at) in [(5, 0), (6, 19_999), (7, 20_000), (8, 29_999)] {
+        mixed[at] = all[number].clone();
+    }
+    let mut conflicting = mixed.clone();
+    conflicting[29_999].checksum.0[0] ^= 1;
+    let refusal =
+        refused(ErrorCode::ParameterInvalid, metastore.push_segments(epoch, id, conflicting, NOW).await);
+    assert!(refusal.message().contains("'s000008' is there with another checksum"), "{refusal}");
+    let added = metastore.push_segments(epoch, id, mixed.clone(), NOW).await.unwrap();
+    assert_eq!((added.added.len(), added.unchanged), (29_996, 4));
+    let numbers = added.added.iter().map(|segment| segment.id.0);
+    assert!(numbers.eq(100_001..=129_996), "the refused push took none");
+    let contents = added.added.iter().map(|segment| &segment.content);
+    assert!(contents.eq(mixed.iter().filter(|segment| segment.name.as_str().starts_with('t'))));
+    assert_eq!(metastore.segments(id).await.unwrap().len(), 129_996);
+}
+
+/// What versions before the compact form wrote.
+pub(crate) async fn statistics_of_an_older_version_are_read(fixture: Fixture) {
+    let (metastore, epoch) = fixture.active().await;
+    let id = collection(&metastore, epoch, "orders").await.id;
+    metastore.push_segments(epoch, id, vec![segment("s1", 1)], NOW).await.unwrap();
+    fixture
+        .execute(if fixture.is_sqlite() {
+            r#"UPDATE segments SET statistics = CAST('{"c":{"nulls":1,"max":{"integer":"-7"}}}' AS BLOB)"#
+        } else {
+            r#"UPDATE segments SET statistics = convert_to('{"c":{"nulls":1,"max":{"integer":"-7"}}}', 'UTF8')"#
+        })
+        .await;
+    let known = metastore.segments(id).await.unwrap().remove(0).content.statistics;
+    let expected = ColumnStatistics { nulls: Some(1), min: None, max: Some(Value::Integer(-7)) };
+    assert_eq!(known.into_iter().collect::<Vec<_>>(), [("c".to_owned(), expected)]);
+}
+
+pub(crate) async fn a_replacement_is_one_change(fixture: Fixture) {
+    let (metastore, epoch) = fixture.active().await;
+    let id = collection(&metastore, epoch, "orders").await.id;
+    let pushed = ["a", "b", "c"].map(|text| segment(text, 1)).to_vec();
+    let pushed = metastore.push_segments(epoch, id, pushed, NOW).await.unwrap().added;
+    let old = [pushed[0].id, pushed[2].id];
+    let new = vec![segment("x", 2)];
+    let added = metastore.replace_segments(epoch, id, &old, new, NOW + 1).await.unwrap();
+    assert_eq!((names(&added), added[0].created_at), (vec!["x"], NOW + 1));
+    assert_eq!(names(&metastore.segments(id).await.unwrap()), ["b", "x"]);
+    assert_eq!(names(&metastore.dropped_segments().await.unwrap()), ["a", "c"]);
+}
+
+pub(crate) async fn a_replacement_that_is_refused_changes_nothing(fixture: Fixture) {
+    let (metastore, epoch) = fixture.active().await;
+    let id = collection(&metastore, epoch, "orders").await.id;
+    let pushed = ["a", "b"].map(|text| segment(text, 1)).to_vec();
+    let pushed = metastore.push_segments(epoch, id, pushed, NOW).await.unwrap().added;
+    for (code, collection, old, new) in [
+        (ErrorCode::ParameterInvalid, id, pushed[0].id, "b"),
+        (ErrorCode::ParameterInvalid, id, pushed[0].id, "a"),
+        (ErrorCode::SegmentNotFound, id, SegmentId(77), "x"),
+        (ErrorCode::CollectionNotFound, CollectionId(9), pushed[0].id, "x"),
+    ] {
+        let new = vec![segment(new, 1)];
+        refused(code, metastore.replace_segments(epoch, collection, &[old], new, NOW).await);
+        assert_eq!(metastore.segments(id).await.unwrap(), pushed);
+    }
 }

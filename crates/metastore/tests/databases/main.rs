@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
 
+mod backup;
+mod failover;
 #[path = "../fixture/mod.rs"]
 mod fixture;
 mod opening;
@@ -9,3 +11,4 @@ mod outage;
 mod plans;
 mod relay;
 mod schema;
+mod tables;

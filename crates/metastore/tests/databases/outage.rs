@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pointsman_ids::{Epoch, Incarnation, NodeName};
-use pointsman_metastore::{Error, OpenOptions, Result, SharedMetastore, open};
+use pointsman_metastore::{Error, LeaseOutcome, OpenOptions, Result, SharedMetastore, open};
 use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
 
 use crate::{
@@ -171,6 +171,9 @@ async fn a_long_write_does_not_hold_up_a_renewal() {
             .unwrap();
         soon(metastore.renew_lease(&lease, Duration::from_secs(60))).await.unwrap();
         let other = open(&fixture.url, OPTIONS).await.unwrap();
+        // One that stands by is told at once who has it.
+        let held = soon(other.take_lease("coordinator-2", Duration::from_secs(60), Epoch(0))).await;
+        assert!(matches!(held, Ok(LeaseOutcome::Held { .. })), "{held:?}");
         let taken = soon(other.take_lease("coordinator-1", Duration::from_secs(60), Epoch(0))).await;
         assert!(matches!(taken, Err(Error::Unavailable(_))), "a take-over waits for the writer: {taken:?}");
         writer.close().await.unwrap();

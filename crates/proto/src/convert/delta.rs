@@ -1,10 +1,10 @@
 //! Deltas of the routing feed.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use pointsman_ids::{
-    Error, FeedVersion,
-    feed::{CollectionChange, CollectionDelta, CopiesChange, Delta, LeadersChange},
+    CollectionId, Error, FeedVersion,
+    feed::{CollectionChange, CollectionDelta, CopiesChange, Delta, LeaderDrops, LeadersChange},
 };
 
 use super::{
@@ -40,6 +40,8 @@ impl From<&Delta> for pb::Delta {
             changed,
             dropped: delta.dropped.iter().map(ToString::to_string).collect(),
             switched_off: delta.switched_off.iter().map(ToString::to_string).collect(),
+            leader_drops: drops_to_proto(&delta.leader_drops),
+            drop_all_leaders: delta.leader_drops == LeaderDrops::All,
         }
     }
 }
@@ -79,8 +81,31 @@ impl TryFrom<pb::Delta> for Delta {
             collections,
             dropped: names(delta.dropped)?,
             switched_off: names(delta.switched_off)?,
+            leader_drops: drops_from_proto(&delta.leader_drops, delta.drop_all_leaders),
         })
     }
+}
+
+fn drops_to_proto(drops: &LeaderDrops) -> Vec<pb::LeaderDrop> {
+    match drops {
+        LeaderDrops::All => Vec::new(),
+        LeaderDrops::Of(collections) => collections
+            .iter()
+            .map(|(collection, version)| pb::LeaderDrop { collection: collection.0, version: version.0 })
+            .collect(),
+    }
+}
+
+fn drops_from_proto(drops: &[pb::LeaderDrop], all: bool) -> LeaderDrops {
+    if all {
+        return LeaderDrops::All;
+    }
+    let mut collections = BTreeMap::new();
+    for drop in drops {
+        let newest: &mut FeedVersion = collections.entry(CollectionId(drop.collection)).or_default();
+        *newest = (*newest).max(FeedVersion(drop.version));
+    }
+    LeaderDrops::Of(collections)
 }
 
 fn change_to_proto(change: &CollectionChange) -> pb::CollectionChange {

@@ -11,6 +11,7 @@ use pointsman_ids::{
 
 use super::{
     catalog::{column_from_proto, column_to_proto, statistics_from_proto, statistics_to_proto},
+    columns::{segments_from_columns, segments_to_columns},
     copies::CopyLists,
     invalid,
     options::{millis, routing_from_proto, routing_to_proto},
@@ -28,6 +29,17 @@ impl From<&Snapshot> for pb::Snapshot {
             config: snapshot.config.clone().into_iter().collect(),
         }
     }
+}
+
+/// The same with segments as columns, for those who read them: less than half as large.
+pub fn snapshot_in_columns(snapshot: &Snapshot) -> pb::Snapshot {
+    let head = Snapshot { collections: Vec::new(), ..snapshot.clone() };
+    let collections = snapshot.collections.iter().map(|entry| {
+        let columns = segments_to_columns(entry.segments.iter().map(AsRef::as_ref));
+        let leaders = entry.leaders.iter().map(|leaders| leaders_to_proto(leaders)).collect();
+        pb::Collection { segment_columns: Some(columns), leaders, ..collection_to_proto(&entry.head()) }
+    });
+    pb::Snapshot { collections: collections.collect(), ..(&head).into() }
 }
 
 impl TryFrom<pb::Snapshot> for Snapshot {
@@ -116,6 +128,7 @@ pub(super) fn collection_to_proto(entry: &CollectionEntry) -> pb::Collection {
             .map(|replica| pb::Replica { id: replica.id.0, group: replica.group.0 })
             .collect(),
         segments: entry.segments.iter().map(|segment| segment_to_proto(segment)).collect(),
+        segment_columns: None,
         leaders: entry.leaders.iter().map(|leaders| leaders_to_proto(leaders)).collect(),
     }
 }
@@ -144,9 +157,12 @@ pub(super) fn collection_from_proto(entry: pb::Collection) -> Result<CollectionE
         replicas: (entry.replicas.into_iter())
             .map(|replica| ReplicaEntry { id: ReplicaId(replica.id), group: GroupNumber(replica.group) })
             .collect(),
-        segments: (entry.segments.into_iter())
-            .map(|segment| segment_from_proto(segment).map(Arc::new))
-            .collect::<Result<_, _>>()?,
+        segments: match entry.segment_columns {
+            Some(columns) => segments_from_columns(columns)?.into_iter().collect(),
+            None => (entry.segments.into_iter())
+                .map(|segment| segment_from_proto(segment).map(Arc::new))
+                .collect::<Result<_, _>>()?,
+        },
         leaders: entry.leaders.into_iter().map(leaders_from_proto).collect(),
     };
     check(&read)?;

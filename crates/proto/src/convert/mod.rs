@@ -1,6 +1,7 @@
 //! Conversions between messages and values, one file per subject.
 
 mod catalog;
+mod columns;
 mod copies;
 mod delta;
 mod digest;
@@ -9,6 +10,7 @@ mod options;
 
 pub use catalog::{column_from_proto, column_to_proto, segment_from_proto, segment_to_proto};
 pub use digest::collection_digest;
+pub use feed::snapshot_in_columns;
 
 use pointsman_ids::{Error, ErrorCode};
 

@@ -40,6 +40,7 @@ impl From<&CollectionOptions> for coordinator::CollectionOptions {
             query_timeout_ms: options.query_timeout.map(millis),
             routing: Some(routing_to_proto(&options.routing)),
             clusters: options.clusters.iter().map(ToString::to_string).collect(),
+            serve_before_promotion: options.serve_before_promotion,
         }
     }
 }
@@ -56,6 +57,7 @@ impl TryFrom<coordinator::CollectionOptions> for CollectionOptions {
             routing: routing_from_proto(selector, options.routing.unwrap_or_default())?,
             clusters: options.clusters.into_iter().map(|name| name.parse()).collect::<Result<_, _>>()?,
             query_timeout: options.query_timeout_ms.map(Duration::from_millis),
+            serve_before_promotion: options.serve_before_promotion,
         })
     }
 }
@@ -140,6 +142,7 @@ mod tests {
             },
             clusters: vec!["west".parse().unwrap(), "local".parse().unwrap()],
             query_timeout: Some(Duration::from_millis(1500)),
+            serve_before_promotion: true,
         }
     }
 
