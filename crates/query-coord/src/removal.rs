@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pointsman_ids::{Error, ErrorCode, NodeName};
 
-use crate::{SessionState, Stores, copies};
+use crate::{SessionState, Stores, copies_on};
 
 /// Whether nothing is lost when a node is forgotten: it is away for certain, and no replica wants a segment of it or
 /// still counts on a copy that it may have.
@@ -22,6 +22,9 @@ pub fn may_remove(stores: &Stores, node: &NodeName) -> Result<(), Error> {
             );
             Err(Error::new(ErrorCode::ServiceNotReady, text))
         }
+        _ if stores.leaving.drains.contains_key(node) && stores.is_present(node.as_str()) => {
+            invalid(format!("node '{node}' is being drained; stop it once it is drained"))
+        }
         SessionState::Live => invalid(format!("node '{node}' is live; stop it first")),
         SessionState::Stopping => invalid(format!("node '{node}' is stopping; wait until it is gone")),
         SessionState::Lost | SessionState::Gone => match places(stores, node) {
@@ -38,9 +41,9 @@ pub fn may_remove(stores: &Stores, node: &NodeName) -> Result<(), Error> {
 /// What a node should hold, or holds until others do, in words, by collection.
 fn places(stores: &Stores, node: &NodeName) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for replica in stores.replicas.values() {
+    for replica in stores.replicas.iter() {
         let Some(store) = stores.collections.get(&replica.collection) else { continue };
-        let count = copies(stores, replica).values().filter(|nodes| nodes.contains(node)).count();
+        let count = copies_on(stores, replica, node).len();
         *counts.entry(store.collection.name.as_str()).or_default() += count;
     }
     let words = |(name, count)| match count {

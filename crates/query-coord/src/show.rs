@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pointsman_ids::{CollectionId, Error, GroupName, NodeName, SegmentName};
 
-use crate::{LoadStatus, Replica, Stores, Target, progress, replica_percent, serves_shard};
+use crate::{
+    LoadStatus, Replica, Stores, Target, Wired,
+    answers::{self, Readiness, ReplicaProgress},
+};
 
 /// At most so many failures are told per group.
 const FAILURES: usize = 10;
@@ -41,12 +44,25 @@ pub struct GroupProgress {
     pub wanted: u64,
     /// Copies that are held.
     pub held: u64,
-    /// Whether the group's visible replicas can serve every shard of the current target now.
-    pub ready: bool,
+    /// Whether the group's visible replicas can serve every shard of the current target now, and if not why.
+    pub readiness: Readiness,
+    /// Where its load stands.
+    pub phase: LoadPhase,
     /// Copies that could not be loaded, at most 10.
     pub failures: Vec<CopyFailure>,
     /// Nodes of the group's replicas.
     pub nodes: BTreeSet<NodeName>,
+}
+
+/// Where the load of a group stands, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadPhase {
+    /// It never served everything so far.
+    Loading,
+    /// It serves everything.
+    Serving,
+    /// It served everything once and does not now. It heals by itself.
+    Recovering,
 }
 
 /// A copy that could not be loaded.
@@ -62,67 +78,72 @@ pub struct CopyFailure {
     pub error: Error,
 }
 
-/// How far the load of a collection is, in all groups or in one; `None` when it is not registered.
+/// How far the load of a collection is, in all groups or in one. `known` is what these stores know at this moment.
+///
+/// # Errors
+/// `collection_not_loaded` when it is not registered, with the text of a recorded failure if there is one.
 pub fn show_load(
     stores: &Stores,
+    known: &Wired<'_>,
     collection: CollectionId,
     group: Option<&GroupName>,
-) -> Option<LoadProgress> {
-    let record = stores.loads.get(&collection)?;
+) -> Result<LoadProgress, Error> {
+    let registered = answers::show_load(known, collection)?;
+    let figures = answers::replica_progress(known, collection, None)?;
     let target = stores.next_first(collection);
     let mut members: BTreeMap<GroupName, Vec<&Replica>> = BTreeMap::new();
     for replica in stores.replicas_of(collection).filter(|replica| group.is_none_or(|g| replica.group == *g))
     {
         members.entry(replica.group.clone()).or_default().push(replica);
     }
-    let groups = members.into_iter().map(|(name, replicas)| {
-        let progress = group_progress(stores, collection, &name, &replicas, target);
+    let progress = |(name, replicas): (GroupName, Vec<&Replica>)| {
+        let figures = figures.iter().filter(|figure| figure.group == name);
+        let percent = figures.map(ReplicaProgress::percentage).min().unwrap_or(0);
+        let readiness = answers::readiness(known, collection, Some(name.as_str()));
+        let progress = group_progress(stores, collection, &replicas, target, (percent, readiness));
         (name, progress)
-    });
-    let segments = || target.into_iter().flat_map(|target| &target.segments);
+    };
+    let segments = || target.into_iter().flat_map(|target| target.segments());
     let rows = |id| stores.segment(collection, id).map_or(0, |segment| segment.segment.content.rows);
-    Some(LoadProgress {
+    Ok(LoadProgress {
         collection,
-        replicas: record.replicas,
-        loaded: record.status == LoadStatus::Loaded,
-        percent: record.percent,
-        serving: stores.current.contains_key(&collection),
-        groups: groups.collect(),
+        replicas: stores.loads.get(collection).map_or(0, |record| record.replicas),
+        loaded: registered.status == LoadStatus::Loaded,
+        percent: registered.percentage,
+        serving: stores.targets.current(collection).is_some(),
+        groups: members.into_iter().map(progress).collect(),
         segments: segments().count() as u64,
-        rows: segments().map(|id| rows(*id)).sum(),
+        rows: segments().map(rows).sum(),
     })
 }
 
 fn group_progress(
     stores: &Stores,
     collection: CollectionId,
-    name: &GroupName,
     replicas: &[&Replica],
     target: Option<&Target>,
+    (percent, readiness): (u8, Readiness),
 ) -> GroupProgress {
-    let figure = |replica: &&Replica| target.map_or(0, |target| replica_percent(stores, replica, target));
-    let carried = |replica: &&Replica| target.map_or(0, |target| progress::carried(stores, replica, target));
-    let each = target.map_or(0, |target| target.segments.len());
+    let held = |replica: &&Replica| {
+        let segments = target.into_iter().flat_map(|target| target.segments());
+        segments.filter(|segment| stores.replica_carries(replica, *segment)).count()
+    };
+    let each = target.map_or(0, |target| target.segment_count());
+    let phase = match readiness.is_ready() {
+        true => LoadPhase::Serving,
+        false if replicas.iter().any(|replica| replica.finished) => LoadPhase::Recovering,
+        false => LoadPhase::Loading,
+    };
     GroupProgress {
-        percent: replicas.iter().map(figure).min().unwrap_or(0),
+        percent,
         replicas: u32::try_from(replicas.len()).unwrap_or(u32::MAX),
         wanted: (each * replicas.len()) as u64,
-        held: replicas.iter().map(carried).sum::<usize>() as u64,
-        ready: is_ready(stores, collection, name),
+        held: replicas.iter().map(held).sum::<usize>() as u64,
+        readiness,
+        phase,
         failures: failures(stores, collection, replicas),
-        nodes: replicas
-            .iter()
-            .flat_map(|replica| replica.nodes.iter().chain(&replica.ro_nodes))
-            .cloned()
-            .collect(),
+        nodes: replicas.iter().flat_map(|replica| replica.all_nodes()).cloned().collect(),
     }
-}
-
-/// Whether the visible replicas of the group hold every shard of the current target. They may complete each other.
-fn is_ready(stores: &Stores, collection: CollectionId, group: &GroupName) -> bool {
-    let Some(current) = stores.current.get(&collection) else { return false };
-    let serves = |segments: &Vec<_>| serves_shard(stores, collection, Some(group.as_str()), segments);
-    stores.by_shard(current).values().all(serves)
 }
 
 fn failures(stores: &Stores, collection: CollectionId, replicas: &[&Replica]) -> Vec<CopyFailure> {

@@ -2,13 +2,32 @@
 
 use std::{collections::BTreeMap, mem, sync::Arc};
 
+mod distribution;
+mod failed;
+mod nodes;
+mod registration;
+mod replicas;
+mod targets;
+
+use imbl::{OrdMap, ordmap::DiffItem};
 use pointsman_ids::{
-    CollectionId, CollectionName, Error, GroupName, Incarnation, NodeId, NodeName, ReplicaId, SegmentId,
+    CollectionId, CollectionName, GroupName, Incarnation, NodeId, NodeName, PartitionName, SegmentId,
     SegmentName, ShardName,
     catalog::{Collection, ColumnStatistics, Segment, shard_name},
 };
 
-use crate::{Leads, LoadRecord, NodeRecord, Placement, Replica, ResourceGroup, Target};
+pub use self::{
+    distribution::{Distribution, LeaderReport, LeaderView, elected},
+    failed::{DroppedGroup, FailedLoad, FailedLoads},
+    nodes::{KnownNode, KnownNodes},
+    registration::{LoadKind, LoadRecord, LoadStatus, PartitionLoad, Registrations},
+    replicas::{Replica, Replicas},
+    targets::{Scope, Target, TargetSegment, TargetShard, Targets},
+};
+use crate::{
+    Failure, Leads, Leaving, NodeRecord, Placement, PlacementRules, Pulls, ResourceGroup, Seen, Whereabouts,
+    balance::Penalties,
+};
 
 /// All that the coordinator knows: what it stored, what nodes report, and what it decided last.
 #[derive(Clone, Debug, Default)]
@@ -26,23 +45,39 @@ pub struct Stores {
     /// The cluster's configuration: keys that have a value.
     pub config: BTreeMap<String, String>,
     /// Registrations of loads.
-    pub loads: BTreeMap<CollectionId, LoadRecord>,
+    pub loads: Registrations,
     /// Replicas of all loads.
-    pub replicas: BTreeMap<ReplicaId, Replica>,
-    /// What is served.
-    pub current: BTreeMap<CollectionId, Target>,
-    /// What is being loaded to be served next. Absent: nothing new.
-    pub next: BTreeMap<CollectionId, Target>,
+    pub replicas: Replicas,
+    /// What is served, and what is being loaded to be served next.
+    pub targets: Targets,
+    /// Which of them hold what the catalog has.
+    pub pulls: Pulls,
+    /// What nodes report to lead.
+    pub distribution: Distribution,
+    /// Failed loads.
+    pub failed_loads: FailedLoads,
     /// Sessions and reports of nodes that were heard since this coordinator became active.
     pub observed: BTreeMap<NodeName, Observation>,
-    /// Loads of segments that failed, by segment and node, until the node holds the segment or starts anew.
+    /// Loads of segments that failed of late, by segment and node, until the node holds the segment or starts anew.
     pub failures: BTreeMap<SegmentId, BTreeMap<NodeName, Failure>>,
+    /// Nodes that had no room of late.
+    pub penalties: Penalties,
+    /// What placement goes by.
+    pub rules: PlacementRules,
     /// Whether nodes that were not heard yet are still waited for. False: their lease is over as well.
     pub awaiting: bool,
-    /// Which node of a replica should hold a segment.
+    /// Where segments are and should be.
+    pub whereabouts: Whereabouts,
+    /// Sums over places, and what is on its way.
     pub placement: Placement,
     /// Which node of a replica leads a shard.
     pub leads: Leads,
+    /// Nodes that did not take over a lead in time; others are asked first.
+    pub late_leads: Leads,
+    /// Nodes that are to leave.
+    pub leaving: Leaving,
+    /// How everything was when changes were looked for last.
+    pub seen: Seen,
 }
 
 impl Stores {
@@ -57,26 +92,21 @@ impl Stores {
         live.or_else(|| self.dropped.get(&id))
     }
 
-    /// A segment of any collection, dropped ones included.
-    pub fn any_segment(&self, id: SegmentId) -> Option<&CatalogSegment> {
-        let live = self.collections.values().find_map(|store| store.segments.get(&id));
-        live.or_else(|| self.dropped.get(&id))
-    }
-
     /// Replicas of a collection, in the order of their creation.
     pub fn replicas_of(&self, collection: CollectionId) -> impl Iterator<Item = &Replica> {
-        self.replicas.values().filter(move |replica| replica.collection == collection)
+        self.replicas.of(collection).iter().map(Arc::as_ref)
     }
 
     /// The newest target: next, else current.
     pub fn next_first(&self, collection: CollectionId) -> Option<&Target> {
-        self.next.get(&collection).or_else(|| self.current.get(&collection))
+        self.targets.first(collection, Scope::NextFirst).map(Arc::as_ref)
     }
 
-    /// State of a node's session.
+    /// State of a node's session. One that lives and is being drained counts as stopping.
     pub fn session(&self, node: &str) -> SessionState {
-        match self.observed.get(node) {
-            Some(observation) => observation.state,
+        match self.observed.get(node).map(|observation| observation.state) {
+            Some(SessionState::Live) if self.leaving.drains.contains_key(node) => SessionState::Stopping,
+            Some(state) => state,
             None if self.awaiting => SessionState::Awaited,
             None => SessionState::Lost,
         }
@@ -104,17 +134,31 @@ impl Stores {
 
     /// Whether a node reports a segment as held, whatever its session.
     pub fn holds(&self, node: &str, segment: SegmentId) -> bool {
-        self.report(node, segment) == Some(&SegmentReport::Held)
+        self.report(node, segment) == Some(SegmentReport::Held)
+    }
+
+    /// All that a node reports.
+    pub fn reports(&self, node: &NodeName) -> impl Iterator<Item = (SegmentId, SegmentReport)> + '_ {
+        let index = self.whereabouts.index(node.as_str());
+        index.into_iter().flat_map(|index| self.whereabouts.reports(index))
+    }
+
+    /// Forgets all that a node reported.
+    pub fn clear_reports(&mut self, node: &NodeName) {
+        if let Some(index) = self.whereabouts.index(node.as_str()) {
+            self.whereabouts.clear_reports(index);
+        }
+    }
+
+    /// A segment that a target lists or listed and that somebody has to do with, or one that is dropped.
+    pub fn known_segment(&self, id: SegmentId) -> Option<&CatalogSegment> {
+        let row = self.whereabouts.row(id).filter(|row| row.is_described());
+        row.and_then(|row| self.segment(row.collection(), id)).or_else(|| self.dropped.get(&id))
     }
 
     /// What a node reported of a segment.
-    pub fn report(&self, node: &str, segment: SegmentId) -> Option<&SegmentReport> {
-        self.observed.get(node)?.segments.get(&segment)
-    }
-
-    /// Whether a node failed to load a segment and has not managed to since.
-    pub fn failed(&self, node: &str, segment: SegmentId) -> bool {
-        self.failures.get(&segment).is_some_and(|nodes| nodes.contains_key(node))
+    pub fn report(&self, node: &str, segment: SegmentId) -> Option<SegmentReport> {
+        self.whereabouts.reported(self.whereabouts.index(node)?, segment)
     }
 
     fn switched_on(&self, node: &str) -> bool {
@@ -122,25 +166,62 @@ impl Stores {
     }
 }
 
+/// Keys of entries in which two versions of a map differ. Costs what differs.
+fn differing<K: Ord + Clone, V: PartialEq>(before: &OrdMap<K, V>, after: &OrdMap<K, V>) -> Vec<K> {
+    let key = |item| match item {
+        DiffItem::Add(key, _) | DiffItem::Remove(key, _) | DiffItem::Update { new: (key, _), .. } => {
+            K::clone(key)
+        }
+    };
+    before.diff(after).map(key).collect()
+}
+
 /// A collection with its segments.
 #[derive(Clone, Debug)]
 pub struct CollectionStore {
     /// What it is.
-    pub collection: Collection,
+    pub collection: Arc<Collection>,
     /// Its segments that are not dropped.
     pub segments: BTreeMap<SegmentId, CatalogSegment>,
     /// Their numbers by name.
     pub names: BTreeMap<SegmentName, SegmentId>,
+    /// How many of them each partition has; none has 0.
+    sizes: BTreeMap<PartitionName, usize>,
+    /// Another one after every change of the segments.
+    contents: Arc<()>,
 }
 
 impl CollectionStore {
     /// A collection without segments.
     pub fn new(collection: Collection) -> Self {
-        Self { collection, segments: BTreeMap::new(), names: BTreeMap::new() }
+        Self {
+            collection: Arc::new(collection),
+            segments: BTreeMap::new(),
+            names: BTreeMap::new(),
+            sizes: BTreeMap::new(),
+            contents: Arc::default(),
+        }
+    }
+
+    /// A collection with these segments.
+    pub fn of(
+        collection: Collection,
+        segments: BTreeMap<SegmentId, CatalogSegment>,
+        names: BTreeMap<SegmentName, SegmentId>,
+    ) -> Self {
+        let mut sizes = BTreeMap::new();
+        for segment in segments.values() {
+            *sizes.entry(segment.segment.content.partition.clone()).or_default() += 1;
+        }
+        Self { collection: Arc::new(collection), segments, names, sizes, contents: Arc::default() }
     }
 
     /// Adds a segment.
     pub fn insert(&mut self, segment: Segment) {
+        self.remove(segment.id);
+        self.touch();
+        let size = self.sizes.entry(segment.content.partition.clone()).or_default();
+        *size += 1;
         self.names.insert(segment.content.name.clone(), segment.id);
         self.segments.insert(segment.id, CatalogSegment::new(segment));
     }
@@ -148,8 +229,33 @@ impl CollectionStore {
     /// Takes a segment out.
     pub fn remove(&mut self, id: SegmentId) -> Option<CatalogSegment> {
         let segment = self.segments.remove(&id)?;
+        self.touch();
         self.names.remove(&segment.segment.content.name);
+        let partition = &segment.segment.content.partition;
+        if let Some(size) = self.sizes.get_mut(partition) {
+            *size -= 1;
+            if *size == 0 {
+                self.sizes.remove(partition);
+            }
+        }
         Some(segment)
+    }
+
+    /// As long as this is the same value, its segments are the same.
+    pub(crate) fn contents(&self) -> &Arc<()> {
+        &self.contents
+    }
+
+    fn touch(&mut self) {
+        // Nobody can compare with a value that nobody kept.
+        if Arc::strong_count(&self.contents) > 1 {
+            self.contents = Arc::default();
+        }
+    }
+
+    /// Its partitions, ascending: those that have a segment.
+    pub fn partitions(&self) -> impl Iterator<Item = &PartitionName> {
+        self.sizes.keys()
     }
 
     /// The segment of this name.
@@ -177,6 +283,12 @@ impl CatalogSegment {
     pub fn new(mut segment: Segment) -> Self {
         let statistics = Arc::new(mem::take(&mut segment.content.statistics));
         Self { segment, statistics }
+    }
+
+    /// How it stands in a target.
+    pub fn in_target(&self) -> TargetSegment {
+        let Segment { id, shard, content, .. } = &self.segment;
+        TargetSegment { id: *id, partition: content.partition.clone(), shard: shard.clone() }
     }
 
     /// The segment as the catalog has it.
@@ -213,14 +325,14 @@ pub struct Observation {
     pub address: String,
     /// State of its session.
     pub state: SessionState,
+    /// Bytes that it has for segments; `None`: it does not say.
+    pub memory: Option<u64>,
     /// Whether it said at least once all that it holds.
     pub reported: bool,
-    /// What it reports.
-    pub segments: BTreeMap<SegmentId, SegmentReport>,
 }
 
 /// A node's word about a segment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentReport {
     /// It is being fetched or verified.
     Fetching,
@@ -228,13 +340,4 @@ pub enum SegmentReport {
     Held,
     /// The last try to load it failed.
     Failed,
-}
-
-/// A load of a segment that failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// How often it was tried.
-    pub tries: u32,
-    /// What went wrong last.
-    pub error: Error,
 }

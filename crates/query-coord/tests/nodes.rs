@@ -1,13 +1,13 @@
-//! Groups of nodes, nodes of replicas, and the guard against mass loss.
+//! Nodes of replicas, and the guard against mass loss.
 #![allow(clippy::unwrap_used, reason = "what helpers of tests cannot do fails the test")]
 
 mod world;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use pointsman_clock::MonoTime;
-use pointsman_ids::{ErrorCode, ReplicaId};
-use pointsman_query_coord::{LossGuard, SegmentReport, SessionState, Stores, group_for};
+use pointsman_ids::ReplicaId;
+use pointsman_query_coord::{LossGuard, Replica, SegmentReport, SessionState, Stores, settle_groups};
 use proptest::prelude::*;
 use world::*;
 
@@ -18,34 +18,59 @@ fn at(seconds: u64) -> MonoTime {
 }
 
 #[test]
-fn a_node_goes_to_its_group_else_where_it_asks_else_where_most_are_missing() {
-    let mut stores = world(&[("a", &["n1"]), ("b", &[]), ("c", &[]), ("default", &[])]);
-    let joins = |stores: &Stores, name: &str, asked: Option<&str>| {
-        group_for(&stores.groups, &node(name), asked.map(group).as_ref()).map(|group| group.to_string())
-    };
-    assert_eq!(joins(&stores, "n1", Some("b")).unwrap(), "a");
-    assert_eq!(joins(&stores, "n2", Some("b")).unwrap(), "b");
-    assert_eq!(joins(&stores, "n2", None).unwrap(), "default");
-    for name in ["b", "c"] {
-        stores.groups.get_mut(name).unwrap().requests = 2;
-    }
-    assert_eq!(joins(&stores, "n2", None).unwrap(), "b");
-    let error = joins(&stores, "n2", Some("d")).unwrap_err();
-    assert_eq!(error.code(), ErrorCode::ResourceGroupNotFound);
-    assert!(error.message().contains("'d'") && error.message().contains("a, b, c, default"), "{error}");
-}
-
-#[test]
 fn nodes_are_divided_evenly_and_stay_where_they_are() {
     let mut stores = world(&[("east", &["n1", "n2", "n3"])]);
     collection(&mut stores, 1, &[1]);
     load(&mut stores, &[("east", 2)]);
-    let sizes = |stores: &Stores| stores.replicas.values().map(|r| r.nodes.len()).collect::<Vec<_>>();
+    let sizes = |stores: &Stores| stores.replicas.iter().map(|r| r.nodes.len()).collect::<Vec<_>>();
     assert_eq!(sizes(&stores).iter().sum::<usize>(), 3);
     assert!(sizes(&stores).iter().all(|size| (1..=2).contains(size)));
     let before = stores.replicas.clone();
     divide(&mut stores);
     assert_eq!(stores.replicas, before);
+}
+
+/// The replicas of a collection in `east`, each with these writable and read-only nodes.
+fn with_nodes(each: &[(&[&str], &[&str])]) -> Stores {
+    let mut stores = world(&[("east", &["n1", "n2", "n3"])]);
+    collection(&mut stores, 1, &[1]);
+    load(&mut stores, &[("east", each.len())]);
+    for (id, (nodes, read_only)) in (1..).zip(each) {
+        let named = |names: &[&str]| names.iter().map(|name| node(name)).collect();
+        let replica = stores.replicas.get(ReplicaId(id)).unwrap();
+        let replica = Replica { nodes: named(nodes), ro_nodes: named(read_only), ..Replica::clone(replica) };
+        stores.replicas.insert(replica);
+    }
+    stores
+}
+
+fn writable(stores: &Stores) -> Vec<Vec<String>> {
+    let names = |replica: &Arc<Replica>| replica.nodes.iter().map(ToString::to_string).collect();
+    stores.replicas.iter().map(names).collect()
+}
+
+#[test]
+fn who_has_too_many_nodes_gives_away_the_last_by_name() {
+    let mut stores = with_nodes(&[(&["n1", "n2", "n3"], &[]), (&[], &[])]);
+    divide(&mut stores);
+    assert_eq!(writable(&stores)[0], ["n1", "n2"]);
+}
+
+#[test]
+fn read_only_nodes_are_taken_back_before_others_are_taken() {
+    let mut stores = with_nodes(&[(&[], &["n3"]), (&[], &[])]);
+    stores.groups.get_mut("east").unwrap().members.remove("n2");
+    divide(&mut stores);
+    assert_eq!(writable(&stores), [["n3"], ["n1"]]);
+}
+
+#[test]
+fn nodes_move_between_groups_by_themselves_only_where_that_is_switched_on() {
+    let mut stores = world(&[("default", &["n1"]), ("east", &[])]);
+    stores.groups.get_mut("east").unwrap().config.requests = 1;
+    let moves = |recovers| settle_groups(&stores, &Default::default(), |_| None, recovers).moves;
+    assert!(moves(false).is_empty());
+    assert_eq!(moves(true)[0].to, Some(group("east")));
 }
 
 #[test]
@@ -57,9 +82,9 @@ fn a_node_that_leaves_its_group_is_drained_before_it_leaves_the_replica() {
     obey(&mut stores);
     stores.groups.get_mut("east").unwrap().members.remove("n1");
     divide(&mut stores);
-    let replica = |stores: &Stores| stores.replicas[&ReplicaId(1)].clone();
+    let replica = |stores: &Stores| stores.replicas.get(ReplicaId(1)).unwrap().clone();
     assert!(replica(&stores).ro_nodes.contains("n1") && !replica(&stores).nodes.contains("n1"));
-    stores.observed.get_mut("n1").unwrap().segments.clear();
+    unreport_all(&mut stores, "n1");
     divide(&mut stores);
     assert!(!replica(&stores).contains("n1"));
 }
@@ -99,7 +124,7 @@ proptest! {
             }
             divide(&mut stores);
             for name in &names[..nodes] {
-                let holders = stores.replicas.values().filter(|replica| replica.contains(name)).count();
+                let holders = stores.replicas.iter().filter(|replica| replica.contains(name)).count();
                 prop_assert!(holders <= 1, "{} is in {} replicas", name, holders);
             }
         }
@@ -111,7 +136,7 @@ proptest! {
             obey(&mut stores);
             tidy(&mut stores);
         }
-        let sizes: Vec<usize> = stores.replicas.values().map(|replica| replica.nodes.len()).collect();
+        let sizes: Vec<usize> = stores.replicas.iter().map(|replica| replica.nodes.len()).collect();
         prop_assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1, "{:?}", sizes);
     }
 }
@@ -145,5 +170,39 @@ fn losing_them_one_after_the_other_is_no_mass_loss() {
         set(&mut stores, name, SessionState::Lost);
         guard.update(&stores, at(seconds), LEASE, 0.5);
         assert!(!guard.is_suspicious(), "{name}");
+    }
+}
+
+#[test]
+fn members_that_left_because_they_were_lost_count_as_lost() {
+    let mut stores = world(&[("east", &["n1", "n2", "n3", "n4"])]);
+    let mut guard = LossGuard::default();
+    let mut look = |stores: &Stores, seconds| {
+        guard.update(stores, at(seconds), LEASE, 0.5);
+        guard.is_suspicious()
+    };
+    let leave = |stores: &mut Stores, name| {
+        set(stores, name, SessionState::Lost);
+        stores.groups.get_mut("east").unwrap().members.remove(name);
+    };
+    set(&mut stores, "n1", SessionState::Lost);
+    assert!(!look(&stores, 1));
+    leave(&mut stores, "n1");
+    set(&mut stores, "n2", SessionState::Lost);
+    assert!(!look(&stores, 2));
+    leave(&mut stores, "n2");
+    set(&mut stores, "n3", SessionState::Lost);
+    assert!(look(&stores, 3), "three of four within a lease, two of which are no members any more");
+    set(&mut stores, "n1", SessionState::Live);
+    set(&mut stores, "n2", SessionState::Live);
+    assert!(!look(&stores, 4), "half of them are back");
+    // A loss of long ago is no part of a new one.
+    leave(&mut stores, "n1");
+    set(&mut stores, "n3", SessionState::Live);
+    for (seconds, name) in [(100, "n3"), (200, "n4")] {
+        set(&mut stores, name, SessionState::Lost);
+        assert!(!look(&stores, seconds), "{name}");
+        set(&mut stores, name, SessionState::Live);
+        assert!(!look(&stores, seconds + 1), "{name}");
     }
 }

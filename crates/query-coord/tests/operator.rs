@@ -17,7 +17,7 @@ fn serving() -> Stores {
     decide(&mut stores);
     obey(&mut stores);
     promote(&mut stores);
-    decide(&mut stores);
+    settle(&mut stores);
     stores
 }
 
@@ -26,15 +26,15 @@ fn switch(stores: &mut Stores, name: &str, on: bool) {
 }
 
 fn leaders(stores: &Stores) -> Vec<LeaderEntry> {
-    collection_entry(stores, CollectionId(1)).unwrap().leaders.into_iter().flatten().collect()
+    collection_entry(stores, CollectionId(1)).unwrap().unwrap().leaders.into_iter().flatten().collect()
 }
 
 #[test]
 fn a_node_that_is_switched_off_keeps_data_and_places_and_leads_nothing() {
     let mut stores = serving();
-    let (id, placement) = (stores.observed["n1"].id, stores.placement.clone());
+    let (id, placement) = (stores.observed["n1"].id, all_places(&stores));
     let copies = |stores: &Stores| {
-        let entry = collection_entry(stores, CollectionId(1)).unwrap();
+        let entry = collection_entry(stores, CollectionId(1)).unwrap().unwrap();
         entry.segments.iter().map(|segment| segment.copies.clone()).collect::<Vec<_>>()
     };
     let (held, led) = (copies(&stores), leaders(&stores));
@@ -42,16 +42,17 @@ fn a_node_that_is_switched_off_keeps_data_and_places_and_leads_nothing() {
 
     switch(&mut stores, "n1", false);
     assert!(leaders(&stores).iter().all(|leader| leader.node != id), "its leads are not listed");
-    decide(&mut stores);
+    settle(&mut stores);
     assert_eq!(leaders(&stores).len(), led.len(), "another node of the replica leads in its place");
     assert!(leaders(&stores).iter().all(|leader| leader.node != id));
     assert!(leaders(&stores).iter().any(|leader| !leader.serviceable), "its segments are not held by others");
-    assert_eq!((stores.placement.clone(), copies(&stores)), (placement, held));
+    assert_eq!((all_places(&stores), copies(&stores)), (placement, held));
     let entry = node_entries(&stores).into_iter().find(|entry| entry.id == id).unwrap();
     assert!(!entry.switched_on && !entry.enabled);
 
     switch(&mut stores, "n1", true);
     assert!(node_entries(&stores).iter().all(|entry| entry.switched_on && entry.enabled));
+    settle(&mut stores);
     assert!(leaders(&stores).iter().all(|leader| leader.serviceable));
 }
 
@@ -59,9 +60,9 @@ fn a_node_that_is_switched_off_keeps_data_and_places_and_leads_nothing() {
 fn progress_counts_what_a_disabled_node_keeps_and_readiness_does_not() {
     let mut stores = serving();
     let shown = |stores: &Stores| {
-        let load = show_load(stores, CollectionId(1), None).unwrap();
+        let load = show_load(stores, &stores.snapshot().wired(), CollectionId(1), None).unwrap();
         let east = load.groups.into_values().next().unwrap();
-        (east.percent, east.held, east.ready)
+        (east.percent, east.held, east.readiness.is_ready())
     };
     assert_eq!(shown(&stores), (100, 2, true));
     switch(&mut stores, "n1", false);
@@ -75,7 +76,7 @@ fn a_disabled_node_gets_no_place_that_it_does_not_have() {
     switch(&mut stores, "n3", false);
     load(&mut stores, &[("east", 2)]);
     let nodes = |stores: &Stores| {
-        stores.replicas.values().map(|replica| replica.nodes.clone()).collect::<Vec<BTreeSet<NodeName>>>()
+        stores.replicas.iter().map(|replica| replica.nodes.clone()).collect::<Vec<BTreeSet<NodeName>>>()
     };
     let each: Vec<usize> = nodes(&stores).iter().map(BTreeSet::len).collect();
     assert_eq!(each, [1, 1], "each replica has one that works");
@@ -123,7 +124,7 @@ fn the_last_node_of_a_replica_stays_its_place_until_the_load_is_released() {
     }
     decide(&mut stores);
     assert!(may_remove(&stores, &node("n2")).is_err());
-    stores.replicas.clear();
+    stores.replicas.remove_all(COLLECTION);
     assert_eq!(may_remove(&stores, &node("n2")), Ok(()));
     assert_eq!(may_remove(&stores, &node("never-seen")), Ok(()), "nothing holds what is not there");
 }
