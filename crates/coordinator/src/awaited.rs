@@ -67,6 +67,6 @@ impl Awaited {
 /// Whether all that serve a collection were heard, or the time for that is over.
 fn is_settled(stores: &Stores, collection: CollectionId) -> bool {
     !stores.awaiting
-        || !stores.current.contains_key(&collection)
+        || stores.targets.current(collection).is_none()
         || stores.replicas_of(collection).all(|replica| settled(stores, replica))
 }

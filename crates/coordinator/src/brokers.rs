@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use pointsman_clock::MonoTime;
 use pointsman_ids::{Error, ErrorCode, FeedVersion};
+use tokio::sync::watch;
 
 /// All live watches. A broker is live while it has one.
 #[derive(Debug, Default)]
 pub(crate) struct Brokers {
     watches: Mutex<Watches>,
+    changed: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
@@ -45,16 +47,21 @@ impl Brokers {
         let acknowledged = acknowledges.then_some((FeedVersion(0), now));
         let watch = Watch { broker: broker.to_owned(), sent: FeedVersion(0), acknowledged };
         watches.by_number.insert(number, watch);
+        self.changed.send_replace(());
         number
     }
 
     pub(crate) fn close(&self, number: u64) {
         self.watches.lock().by_number.remove(&number);
+        self.changed.send_replace(());
     }
 
     pub(crate) fn sent(&self, number: u64, version: FeedVersion) {
         if let Some(watch) = self.watches.lock().by_number.get_mut(&number) {
             watch.sent = watch.sent.max(version);
+            if watch.acknowledged.is_none() {
+                self.changed.send_replace(());
+            }
         }
     }
 
@@ -75,7 +82,11 @@ impl Brokers {
             let text = format!("watch {number} of broker '{broker}' has ended; open another");
             return Err(Error::new(ErrorCode::ServiceNotReady, text));
         };
+        let newer = version > acknowledged.0;
         *acknowledged = (acknowledged.0.max(version), now);
+        if newer {
+            self.changed.send_replace(());
+        }
         Ok(())
     }
 
@@ -96,9 +107,24 @@ impl Brokers {
         brokers
     }
 
+    /// The oldest version that a live broker routes by; the highest there can be when there is none.
+    pub(crate) fn lowest(&self) -> FeedVersion {
+        self.live().values().map(|broker| broker.routes_by).min().unwrap_or(FeedVersion(u64::MAX))
+    }
+
     /// Whether every live broker routes by `version` or a later one.
     pub(crate) fn applied(&self, version: FeedVersion) -> bool {
-        self.live().values().all(|broker| broker.routes_by >= version)
+        self.lowest() >= version
+    }
+
+    /// Live brokers that do not route by `version` or a later one yet, by name.
+    pub(crate) fn lagging(&self, version: FeedVersion) -> Vec<(String, LiveBroker)> {
+        self.live().into_iter().filter(|(_, broker)| broker.routes_by < version).collect()
+    }
+
+    /// Tells whenever a broker comes, goes, or routes by something newer.
+    pub(crate) fn changed(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
     }
 }
 

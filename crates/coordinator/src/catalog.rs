@@ -2,6 +2,7 @@
 
 mod collections;
 mod options;
+mod replace;
 mod segments;
 
 use std::sync::Arc;
@@ -112,6 +113,14 @@ impl pb::catalog_server::Catalog for CatalogService {
         request: Request<pb::DropSegmentsRequest>,
     ) -> Answer<pb::DropSegmentsResponse> {
         let call = async { self.0.active()?.drop_segments(request.get_ref()).await };
+        answer(call.await)
+    }
+
+    async fn replace_segments(
+        &self,
+        request: Request<pb::ReplaceSegmentsRequest>,
+    ) -> Answer<pb::ReplaceSegmentsResponse> {
+        let call = async { self.0.active()?.replace_segments(request.into_inner()).await };
         answer(call.await)
     }
 }

@@ -1,20 +1,24 @@
 //! The routing feed: its newest snapshot, its version, and what changed of late.
 
 use std::{
-    collections::BTreeMap,
+    collections::BTreeSet,
     sync::{Arc, OnceLock},
 };
 
 use pointsman_ids::{
-    ClusterName, Epoch, Error, FeedVersion,
-    feed::{CollectionChange, CollectionEntry, Delta, Snapshot},
+    ClusterName, CollectionId, CollectionName, Epoch, Error, FeedVersion,
+    feed::{CollectionChange, CollectionDelta, CollectionEntry, Delta, LeaderDrops, Snapshot},
 };
-use pointsman_proto::broker::v1 as pb;
-use pointsman_query_coord::{Stores, collection_entry, group_entries, node_entries};
+use pointsman_proto::{broker::v1 as pb, snapshot_in_columns};
+use pointsman_query_coord::{
+    Change, Changes, Stores, collection_change, collection_entry, group_entries, node_entries,
+};
 
 use crate::{
     awaited::Awaited,
     history::History,
+    leader_drops,
+    leaving::Listed,
     resume::{Digests, Held, may_be_sent},
 };
 
@@ -37,6 +41,8 @@ pub(crate) struct Published {
     digests: Arc<Digests>,
     /// The snapshot as message, made for the first broker that needs it whole.
     whole: OnceLock<pb::Snapshot>,
+    /// The same with segments as columns.
+    in_columns: OnceLock<pb::Snapshot>,
 }
 
 /// What a broker is sent.
@@ -52,13 +58,15 @@ pub(crate) struct Reader {
     /// The version that it has; 0: none.
     pub(crate) has: FeedVersion,
     held: Held,
+    /// Whether it reads segments as columns.
+    reads_columns: bool,
     /// Nothing was sent yet: it has exactly what it holds.
     came: bool,
 }
 
 impl Reader {
-    pub(crate) fn new(has: FeedVersion, holding: pb::Holding) -> Self {
-        Self { has, held: holding.into(), came: true }
+    pub(crate) fn new(has: FeedVersion, holding: pb::Holding, reads_columns: bool) -> Self {
+        Self { has, held: holding.into(), reads_columns, came: true }
     }
 }
 
@@ -70,7 +78,7 @@ impl Published {
                 reader.held.forget(&delta);
                 News::Delta(delta)
             }
-            None => match self.whole() {
+            None => match self.whole(reader.reads_columns) {
                 Some(snapshot) => {
                     reader.held = Held::default();
                     News::Whole(snapshot)
@@ -91,9 +99,13 @@ impl Published {
         Ok(resumes.then(|| reader.held.difference(&self.snapshot, &self.awaited, &self.digests, reader.has)))
     }
 
-    /// All of it; `None` while some of it is not known yet.
-    pub(crate) fn whole(&self) -> Option<pb::Snapshot> {
-        self.awaited.is_over().then(|| self.whole.get_or_init(|| (&*self.snapshot).into()).clone())
+    /// All of it, with segments as columns or as messages; `None` while some of it is not known yet.
+    pub(crate) fn whole(&self, in_columns: bool) -> Option<pb::Snapshot> {
+        let made = || match in_columns {
+            true => self.in_columns.get_or_init(|| snapshot_in_columns(&self.snapshot)),
+            false => self.whole.get_or_init(|| (&*self.snapshot).into()),
+        };
+        self.awaited.is_over().then(|| made().clone())
     }
 }
 
@@ -103,74 +115,135 @@ pub(crate) struct Feed {
     /// The version that was given last. Those of a tenure begin above those of every former one.
     version: FeedVersion,
     last: Option<Arc<Published>>,
+    listed: Listed,
 }
 
 impl Feed {
     pub(crate) fn new(epoch: Epoch) -> Self {
-        Self { version: FeedVersion(epoch.0 << COUNTER_BITS), last: None }
+        Self { version: FeedVersion(epoch.0 << COUNTER_BITS), last: None, listed: Listed::default() }
     }
 
-    /// The newest version, `None` when it says the same as the last one. What did not change is shared with that. Of
-    /// what changed at most `history` changes are kept.
+    /// The newest version; 0 before there is one.
+    pub(crate) fn newest(&self) -> FeedVersion {
+        self.last.as_ref().map(|last| last.version).unwrap_or_default()
+    }
+
+    /// What the newest version says of nodes.
+    pub(crate) fn listed(&self) -> &Listed {
+        &self.listed
+    }
+
+    /// The newest version, `None` when it says the same as the last one. What did not change is shared with that; only
+    /// collections of which something changed since then are looked at. Of what changed at most `history` changes are
+    /// kept. Leaders of the collections in `drops` are to be asked for again, whatever is listed.
     ///
     /// # Errors
-    /// `parameter_invalid` if a change does not fit what it was made from, which it does.
+    /// `parameter_invalid` if a change does not fit what it was made from, which it does. The next version is then made
+    /// anew.
     pub(crate) fn update(
         &mut self,
         cluster: &ClusterName,
         stores: &Stores,
+        changes: &Changes,
+        drops: BTreeSet<CollectionId>,
         history: usize,
     ) -> Result<Option<Arc<Published>>, Error> {
+        let last = self.last.take();
         let version = FeedVersion(self.version.0 + 1);
-        let last = self.last.as_ref().map(|last| &*last.snapshot);
         let awaited = Awaited::of(stores);
+        let known = last.as_ref().map(|last| &*last.snapshot);
+        let told = Told::of(stores, &awaited, changes, known, version)?;
         let snapshot = Snapshot {
             cluster: cluster.clone(),
             version,
             nodes: node_entries(stores),
             groups: group_entries(stores),
-            collections: collections(stores, &awaited, last, version)?,
+            collections: told.all,
             config: stores.config.clone(),
         };
         let (mut steps, mut digests) = (History::default(), Arc::default());
-        if let Some(last) = &self.last {
-            let mut delta = Delta::between(&last.snapshot, &snapshot);
+        if let Some(last) = last {
+            let lists = Delta::besides_collections(&last.snapshot, &snapshot);
+            let mut delta = Delta { collections: told.changed, dropped: told.dropped, ..lists };
+            let led = leader_drops::of_feed(&last.snapshot, &delta);
+            delta.leader_drops = LeaderDrops::at(version, &led | &drops);
             last.awaited.complete(&mut delta, &snapshot, &awaited);
             let nothing = Delta::empty(cluster.clone(), last.version, version);
             if delta == nothing && awaited == last.awaited {
+                self.last = Some(last);
                 return Ok(None);
             }
             (steps, digests) = (last.history.clone(), Arc::clone(&last.digests));
             steps.push(delta, history);
         }
         self.version = version;
-        let (snapshot, whole) = (Arc::new(snapshot), OnceLock::new());
-        let published = Published { version, snapshot, awaited, history: steps, digests, whole };
+        self.listed.update(&snapshot.nodes, version);
+        let snapshot = Arc::new(snapshot);
+        let (whole, in_columns) = (OnceLock::new(), OnceLock::new());
+        let published = Published { version, snapshot, awaited, history: steps, digests, whole, in_columns };
         Ok(Some(Arc::clone(self.last.insert(Arc::new(published)))))
     }
 }
 
-/// Every collection that is known, by name. One that says the same as before is the same; one that changed shares the
-/// segments that did not.
-fn collections(
-    stores: &Stores,
-    awaited: &Awaited,
-    last: Option<&Snapshot>,
-    version: FeedVersion,
-) -> Result<Vec<Arc<CollectionEntry>>, Error> {
-    let known: BTreeMap<_, _> =
-        last.iter().flat_map(|last| &last.collections).map(|entry| (entry.id, entry)).collect();
-    let settled = stores.names.iter().filter(|(name, _)| !awaited.has_collection(name.as_str()));
-    let entries = settled.filter_map(|(_, id)| Some((known.get(id), collection_entry(stores, *id)?)));
-    let entry = |(known, new): (Option<&&Arc<CollectionEntry>>, CollectionEntry)| {
-        let Some(known) = known else { return Ok(Arc::new(CollectionEntry { version, ..new })) };
-        let new = CollectionEntry { version: known.version, ..new };
-        let mut change = CollectionChange::between(known, &new);
-        if change == CollectionChange::empty(known.name.clone(), known.version) {
-            return Ok(Arc::clone(known));
+/// What is told of collections: of all, by name, and what changed.
+#[derive(Debug, Default)]
+struct Told {
+    all: Vec<Arc<CollectionEntry>>,
+    changed: Vec<CollectionDelta>,
+    dropped: Vec<CollectionName>,
+}
+
+impl Told {
+    /// Takes every collection that is settled. One of which nothing changed is the same as before; one that changed
+    /// shares the segments that did not.
+    fn of(
+        stores: &Stores,
+        awaited: &Awaited,
+        changes: &Changes,
+        last: Option<&Snapshot>,
+        version: FeedVersion,
+    ) -> Result<Self, Error> {
+        let mut told = Self::default();
+        for (name, id) in &stores.names {
+            let known = last.and_then(|last| last.collection(name.as_str())).filter(|known| known.id == *id);
+            match known {
+                Some(known) => told.change(stores, known, changes.of(*id), version)?,
+                None if awaited.has_collection(name.as_str()) => {}
+                None => told.begin(stores, *id, version)?,
+            }
         }
+        let is_there =
+            |name: &CollectionName| told.all.binary_search_by(|entry| entry.name.cmp(name)).is_ok();
+        let before = last.into_iter().flat_map(|last| &last.collections).map(|entry| &entry.name);
+        told.dropped = before.filter(|name| !is_there(name)).cloned().collect();
+        Ok(told)
+    }
+
+    fn begin(&mut self, stores: &Stores, id: CollectionId, version: FeedVersion) -> Result<(), Error> {
+        if let Some(entry) = collection_entry(stores, id)? {
+            let entry = Arc::new(CollectionEntry { version, ..entry });
+            self.changed.push(CollectionDelta::Whole(Arc::clone(&entry)));
+            self.all.push(entry);
+        }
+        Ok(())
+    }
+
+    fn change(
+        &mut self,
+        stores: &Stores,
+        known: &Arc<CollectionEntry>,
+        change: Option<&Change>,
+        version: FeedVersion,
+    ) -> Result<(), Error> {
+        let nothing = || CollectionChange::empty(known.name.clone(), known.version);
+        let change = change.and_then(|change| collection_change(stores, known, change));
+        let Some(mut change) = change.filter(|change| *change != nothing()) else {
+            self.all.push(Arc::clone(known));
+            return Ok(());
+        };
         change.version = version;
-        Ok(Arc::new(known.apply(&change)?))
-    };
-    entries.map(entry).collect()
+        self.all.push(Arc::new(known.apply(&change)?));
+        self.changed.push(CollectionDelta::Changed(change));
+        Ok(())
+    }
 }

@@ -1,84 +1,53 @@
-//! Resource groups.
+//! Resource groups: what operators ask for, and what is done without being asked.
+
+mod commands;
+mod members;
+mod observer;
 
 use std::sync::Arc;
 
 use pointsman_ids::{Error, ErrorCode, GroupName};
 use pointsman_metastore::NewGroup;
 use pointsman_proto::{coordinator::v1 as pb, status};
-use pointsman_query_coord::ResourceGroup;
+use pointsman_query_coord::{GroupChange, GroupConfig, ResourceGroup};
 use tonic::{Request, Response, Status};
 
 use crate::{
     shared::Shared,
+    state::State,
     tenure::{Pen, Tenure},
 };
-
-/// Limit of a group that was created without one: more than any cluster has nodes.
-const DEFAULT_LIMITS: u32 = 1_000_000;
-/// Most groups of one cluster.
-const MAX_GROUPS: usize = 1024;
 
 /// Serves resource groups.
 #[derive(Debug)]
 pub(crate) struct GroupService(pub(crate) Arc<Shared>);
 
-fn message(group: &ResourceGroup) -> pb::ResourceGroup {
-    pb::ResourceGroup {
-        name: group.name.to_string(),
-        number: group.number.0,
-        requests: group.requests,
-        limits: group.limits,
-        nodes: group.members.iter().map(ToString::to_string).collect(),
-    }
-}
-
 impl Tenure {
-    async fn create(
-        &self,
-        request: pb::CreateResourceGroupRequest,
-    ) -> Result<pb::CreateResourceGroupResponse, Error> {
-        if request.name.is_empty() {
-            return Err(Error::new(ErrorCode::ParameterMissing, "a resource group needs a name"));
+    /// Writes a change of groups, makes it in memory, and has everybody look who follows groups.
+    pub(super) async fn change_groups(&self, pen: &Pen<'_>, change: &GroupChange) -> Result<(), Error> {
+        if change.is_empty() {
+            return Ok(());
         }
-        let name = GroupName::try_from(request.name)?;
-        let limits = request.limits.unwrap_or(DEFAULT_LIMITS.max(request.requests));
-        let new = NewGroup { name, requests: request.requests, limits };
-        let pen = self.begin_write().await?;
-        let (group, created) = self.create_group(&pen, new).await?;
-        Ok(pb::CreateResourceGroupResponse { group: Some(message(&group)), created })
+        let written = pen.metastore.change_groups(pen.epoch, change).await;
+        written.map_err(|error| self.failed(error))?;
+        let mut state = self.state();
+        state.log_moves(change);
+        change.apply(&mut state.stores.groups);
+        state.group_news.notify_one();
+        drop(state);
+        self.wake();
+        Ok(())
     }
 
-    /// Creates a group, or finds the one that is there with the same configuration.
-    async fn create_group(&self, pen: &Pen<'_>, new: NewGroup) -> Result<(ResourceGroup, bool), Error> {
-        let NewGroup { name, requests, limits } = &new;
-        let count = {
-            let state = self.state();
-            if let Some(group) = state.stores.groups.get(name) {
-                if group.requests == *requests && group.limits == *limits {
-                    return Ok((group.clone(), false));
-                }
-                let text = format!(
-                    "resource group '{name}' exists with requests {} and limits {}",
-                    group.requests, group.limits
-                );
-                return Err(Error::new(ErrorCode::ResourceGroupAlreadyExists, text));
-            }
-            state.stores.groups.len()
-        };
-        if count >= MAX_GROUPS {
-            let text = format!("there are {count} resource groups; at most {MAX_GROUPS}");
-            return Err(Error::new(ErrorCode::ResourceGroupLimitReached, text));
-        }
-        if limits < requests {
-            let text = format!("resource group '{name}': limits {limits} are below requests {requests}");
-            return Err(Error::new(ErrorCode::ResourceGroupIllegalConfig, text));
-        }
-        let created = pen.metastore.create_group(pen.epoch, new).await;
-        let created = created.map_err(|error| unavailable(self.failed(error)))?;
+    async fn write_new_group(&self, pen: &Pen<'_>, new: NewGroup) -> Result<ResourceGroup, Error> {
+        let created = pen.metastore.create_group(pen.epoch, new).await.map_err(|error| self.failed(error))?;
         tracing::info!(group = %created.name, number = %created.number, "a resource group was created");
-        self.state().stores.groups.insert(created.name.clone(), created.clone());
+        let mut state = self.state();
+        state.stores.groups.insert(created.name.clone(), created.clone());
+        state.group_news.notify_one();
+        drop(state);
         self.wake();
-        Ok((created, true))
+        Ok(created)
     }
 
     /// Creates the groups of the settings that are missing. Ones that are there stay as they are.
@@ -87,20 +56,46 @@ impl Tenure {
         for (name, requests) in &self.shared.settings.resource_groups {
             let name = GroupName::new(name)?;
             if !self.state().stores.groups.contains_key(&name) {
-                let limits = DEFAULT_LIMITS.max(*requests);
-                self.create_group(&pen, NewGroup { name, requests: *requests, limits }).await?;
+                let config = GroupConfig::unlimited(*requests);
+                self.write_new_group(&pen, NewGroup { name, config }).await?;
             }
         }
         Ok(())
     }
+
+    /// A metastore that fails has its own code here, as long as nobody else is active.
+    fn unavailable(&self, error: Error) -> Error {
+        match error.code() {
+            ErrorCode::ServiceNotReady | ErrorCode::ServiceInternal if !self.over.is_cancelled() => {
+                Error::new(ErrorCode::ResourceGroupServiceUnavailable, error.message())
+            }
+            _ => error,
+        }
+    }
 }
 
-/// A metastore that is away has its own code here.
-fn unavailable(error: Error) -> Error {
-    match error.code() {
-        ErrorCode::ServiceNotReady => Error::new(ErrorCode::ResourceGroupServiceUnavailable, error.message()),
-        _ => error,
+impl State {
+    fn log_moves(&self, change: &GroupChange) {
+        for moved in &change.moves {
+            let name = |group: &GroupName| group.to_string();
+            let from = self.stores.group_of(moved.node.as_str()).map(|group| name(&group.name));
+            let to = moved.to.as_ref().map(name);
+            let (from, to) = (from.unwrap_or_else(|| "none".into()), to.unwrap_or_else(|| "none".into()));
+            tracing::info!(node = %moved.node, from, to, "a node changed its resource group");
+        }
     }
+}
+
+/// Runs a command of the active coordinator.
+async fn answer<T>(
+    shared: &Shared,
+    command: impl AsyncFnOnce(&Tenure) -> Result<T, Error>,
+) -> Result<Response<T>, Status> {
+    let call = async {
+        let tenure = shared.active()?;
+        command(&tenure).await.map_err(|error| tenure.unavailable(error))
+    };
+    call.await.map(Response::new).map_err(|error: Error| status(&error))
 }
 
 #[tonic::async_trait]
@@ -109,8 +104,30 @@ impl pb::resource_groups_server::ResourceGroups for GroupService {
         &self,
         request: Request<pb::CreateResourceGroupRequest>,
     ) -> Result<Response<pb::CreateResourceGroupResponse>, Status> {
-        let call = async { self.0.active()?.create(request.into_inner()).await };
-        call.await.map(Response::new).map_err(|error| status(&error))
+        answer(&self.0, async |tenure| tenure.create_group(request.get_ref()).await).await
+    }
+
+    async fn update_resource_groups(
+        &self,
+        request: Request<pb::UpdateResourceGroupsRequest>,
+    ) -> Result<Response<pb::UpdateResourceGroupsResponse>, Status> {
+        answer(&self.0, async |tenure| tenure.update_groups(request.into_inner()).await).await
+    }
+
+    async fn drop_resource_group(
+        &self,
+        request: Request<pb::DropResourceGroupRequest>,
+    ) -> Result<Response<pb::DropResourceGroupResponse>, Status> {
+        answer(&self.0, async |tenure| tenure.drop_group(&request.get_ref().name).await).await
+    }
+
+    async fn describe_resource_group(
+        &self,
+        request: Request<pb::DescribeResourceGroupRequest>,
+    ) -> Result<Response<pb::DescribeResourceGroupResponse>, Status> {
+        let tenure = self.0.active().map_err(|error| status(&error))?;
+        let described = tenure.state().describe_group(&request.get_ref().name);
+        described.map(Response::new).map_err(|error| status(&error))
     }
 
     async fn list_resource_groups(
@@ -118,7 +135,21 @@ impl pb::resource_groups_server::ResourceGroups for GroupService {
         _: Request<pb::ListResourceGroupsRequest>,
     ) -> Result<Response<pb::ListResourceGroupsResponse>, Status> {
         let tenure = self.0.active().map_err(|error| status(&error))?;
-        let groups = tenure.state().stores.groups.values().map(message).collect();
+        let groups = tenure.state().list_groups();
         Ok(Response::new(pb::ListResourceGroupsResponse { groups }))
+    }
+
+    async fn transfer_nodes(
+        &self,
+        request: Request<pb::TransferNodesRequest>,
+    ) -> Result<Response<pb::TransferNodesResponse>, Status> {
+        answer(&self.0, async |tenure| tenure.transfer_nodes(request.get_ref()).await).await
+    }
+
+    async fn transfer_replicas(
+        &self,
+        request: Request<pb::TransferReplicasRequest>,
+    ) -> Result<Response<pb::TransferReplicasResponse>, Status> {
+        answer(&self.0, async |tenure| tenure.transfer_replicas(request.get_ref()).await).await
     }
 }

@@ -14,7 +14,7 @@ pub(crate) const MAX_BYTES: usize = 64 << 20;
 #[derive(Debug)]
 struct Step {
     delta: Delta,
-    message: pb::Delta,
+    /// Its length on the wire.
     bytes: usize,
 }
 
@@ -28,10 +28,10 @@ pub(crate) struct History {
 impl History {
     /// Adds the next change and forgets the oldest beyond `limit` changes or [`MAX_BYTES`].
     pub(crate) fn push(&mut self, delta: Delta, limit: usize) {
-        let message = pb::Delta::from(&delta);
-        let bytes = message.encoded_len();
+        // The message itself is made again for who asks: kept, it would take more memory than all that it tells of.
+        let bytes = pb::Delta::from(&delta).encoded_len();
         self.bytes += bytes;
-        self.steps.push_back(Arc::new(Step { delta, message, bytes }));
+        self.steps.push_back(Arc::new(Step { delta, bytes }));
         while self.steps.len() > limit || self.bytes > MAX_BYTES {
             let Some(gone) = self.steps.pop_front() else { break };
             self.bytes -= gone.bytes;
@@ -48,7 +48,7 @@ impl History {
         };
         let steps: Vec<&Arc<Step>> = self.steps.iter().skip(at).collect();
         Ok(Some(match *steps {
-            [only] => only.message.clone(),
+            [only] => (&only.delta).into(),
             _ => (&joined(&steps)?).into(),
         }))
     }

@@ -6,7 +6,7 @@ use pointsman_clock::MonoTime;
 use pointsman_ids::{Epoch, Error, ErrorCode};
 use pointsman_metastore::{Error as StoreError, Lease, LeaseOutcome};
 use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     RunError,
@@ -35,6 +35,15 @@ pub(crate) async fn be_active(shared: &Arc<Shared>, shutdown: &CancellationToken
             taken = take(shared, &holder) => match taken {
                 Ok(LeaseOutcome::Taken(lease)) => {
                     backoff.reset();
+                    metrics::history_lost(false);
+                    if !serve(shared, lease, asked, shutdown, seed).await? {
+                        return Ok(());
+                    }
+                    Duration::ZERO
+                }
+                Ok(LeaseOutcome::Moved { lease, before, now }) => {
+                    backoff.reset();
+                    alarm(&lease, &before, &now);
                     if !serve(shared, lease, asked, shutdown, seed).await? {
                         return Ok(());
                     }
@@ -60,6 +69,19 @@ pub(crate) async fn be_active(shared: &Arc<Shared>, shutdown: &CancellationToken
     }
 }
 
+/// The metastore is another server now. What the former one had and this one lacks is in nobody's copy any more: numbers,
+/// versions and epochs go on far above, and nodes and brokers are compared with what is there.
+fn alarm(lease: &Lease, before: &str, now: &str) {
+    metrics::history_lost(true);
+    tracing::error!(
+        before,
+        now,
+        epoch = %lease.epoch,
+        "the metastore failed over: changes that were acknowledged last may be lost; compare the catalog with what was \
+         pushed, and push again what is missing"
+    );
+}
+
 async fn take(shared: &Shared, holder: &str) -> pointsman_metastore::Result<LeaseOutcome> {
     let at_least = Epoch(shared.epoch_seen());
     shared.metastore.take_lease(holder, shared.settings.active_lease_ttl, at_least).await
@@ -79,6 +101,7 @@ fn stand_by(
         return Err(RunError::OtherActive { holder: holder.to_owned() });
     }
     tracing::debug!(holder, ?remaining, "another coordinator is active; standing by");
+    shared.warm.follow(&shared.metastore);
     Ok(remaining.clamp(Duration::from_millis(50), settings.active_lease_renew))
 }
 
@@ -96,9 +119,13 @@ async fn serve(
     let tenure = Arc::new(Tenure::new(Arc::clone(shared), lease, until));
     tracing::info!(epoch = %tenure.epoch(), "this coordinator is active");
     metrics::active(Some(tenure.epoch()));
+    // A task of its own: the one that works may look at millions of segments without a pause. It goes with this one.
+    let renewed = Arc::clone(&tenure);
+    let renewal = pointsman_telemetry::spawn("lease", async move { renew(&renewed).await });
+    let renewal = AbortOnDropHandle::new(renewal);
     let ended = tokio::select! {
         ended = work(&tenure, seed) => ended,
-        () = renew(&tenure) => Ok(()),
+        _ = renewal => Ok(()),
         () = tenure.over.cancelled() => Ok(()),
         () = shutdown.cancelled() => {
             tenure.end(End::Stopped);
@@ -116,6 +143,11 @@ async fn serve(
         }
         End::Lost(why) => Err(RunError::LeaseLost { why }),
         End::NewerEpoch => {
+            give_back(&tenure).await;
+            Ok(true)
+        }
+        End::AnotherServer(why) => {
+            tracing::warn!(why, "taking the lease anew");
             give_back(&tenure).await;
             Ok(true)
         }
@@ -139,6 +171,7 @@ async fn give_back(tenure: &Tenure) {
 /// Reads everything, opens the services, and reconciles for as long as the tenure lasts.
 async fn work(tenure: &Arc<Tenure>, seed: u64) -> Result<(), RunError> {
     let mut backoff = Backoff::new(seed);
+    tenure.begin_with(tenure.shared.warm.take().await).await;
     // The first pen reads everything into memory.
     while let Err(error) = tenure.create_configured_groups().await {
         if error.code() == ErrorCode::ServiceInternal {
@@ -149,7 +182,11 @@ async fn work(tenure: &Arc<Tenure>, seed: u64) -> Result<(), RunError> {
         sleep(pause).await;
     }
     tenure.shared.set_tenure(Some(Arc::clone(tenure)));
-    tenure.reconcile_for_ever(seed).await;
+    tokio::join!(
+        tenure.reconcile_for_ever(seed),
+        tenure.observe_groups_for_ever(seed),
+        tenure.follow_brokers()
+    );
     Ok(())
 }
 
@@ -160,9 +197,9 @@ fn unusable(error: Error) -> RunError {
 /// Renews the lease until somebody else has it. While the metastore is away it goes on trying: the lease may still be
 /// ours afterwards, and until then nothing is written.
 async fn renew(tenure: &Tenure) {
-    let settings = &tenure.shared.settings;
     let mut away = false;
     loop {
+        let settings = tenure.settings();
         sleep(settings.active_lease_renew).await;
         let asked = tenure.now();
         match tenure.metastore().renew_lease(tenure.lease(), settings.active_lease_ttl).await {
@@ -175,9 +212,9 @@ async fn renew(tenure: &Tenure) {
             }
             Err(error) => {
                 let shown = pointsman_telemetry::chain(&error);
-                let fenced = matches!(error, StoreError::Fenced { .. });
+                let over = matches!(error, StoreError::Fenced { .. } | StoreError::AnotherServer { .. });
                 // A renewal whose outcome is unknown left nothing behind that memory could have missed.
-                if fenced {
+                if over {
                     tenure.failed(error);
                     return;
                 }

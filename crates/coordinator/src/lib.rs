@@ -37,22 +37,31 @@
 //! # }
 //! ```
 
+mod answers;
 mod awaited;
 mod backoff;
+mod balance;
 mod brokers;
+mod cadence;
 mod catalog;
 pub mod cli;
 mod cluster;
 mod config;
+mod copy;
 mod deps;
 mod desired;
+mod doubt;
 mod durable;
 mod error;
 mod feed;
 mod garbage;
 mod groups;
 mod history;
+mod leader_drops;
+mod leads;
 mod lease;
+mod leaving;
+mod live;
 mod loads;
 mod metrics;
 mod names;
@@ -60,12 +69,15 @@ mod nodes;
 mod objects;
 mod reconcile;
 mod resume;
+mod rules;
 mod server;
 mod session_service;
 mod sessions;
 mod shared;
 mod state;
+mod tasks;
 mod tenure;
+mod to_the_end;
 mod watch;
 
 use std::{sync::Arc, time::Duration};

@@ -1,20 +1,26 @@
 //! What operators do with nodes: switch them off and on, and have them forgotten.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
+use pointsman_clock::MonoTime;
 use pointsman_ids::{Error, ErrorCode, NodeName};
 use pointsman_proto::coordinator::v1 as pb;
-use pointsman_query_coord::{NodeRecord, Stores, may_remove, plan_leads};
+use pointsman_query_coord::{NodeRecord, SessionState, Stores, may_remove, plan_leads};
 
 use crate::{names::hint, state::State, tenure::Tenure};
 
 /// A node that must be registered.
-fn find<'a>(stores: &'a Stores, name: &str) -> Result<&'a NodeRecord, Error> {
+pub(crate) fn find<'a>(stores: &'a Stores, name: &str) -> Result<&'a NodeRecord, Error> {
     stores.nodes.get(name).ok_or_else(|| {
         let hint = hint(name, stores.nodes.keys().map(NodeName::as_str));
         let text = format!("there is no node '{}'; {hint}", name.escape_debug());
         Error::new(ErrorCode::NodeNotFound, text)
     })
+}
+
+/// Not less than it takes.
+fn whole_seconds(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
 /// Nodes of the request whose switch stands otherwise.
@@ -65,7 +71,9 @@ impl Tenure {
             let node = {
                 let state = self.state();
                 let node = find(&state.stores, name)?.name.clone();
-                may_remove(&state.stores, &node)?;
+                let lease = self.shared.settings.node_lease_ttl;
+                may_remove(&state.stores, &node)
+                    .map_err(|refusal| state.with_lease(refusal, &node, self.now(), lease))?;
                 node
             };
             pen.metastore.remove_node(pen.epoch, &node).await.map_err(|error| self.failed(error))?;
@@ -79,7 +87,33 @@ impl Tenure {
     }
 }
 
+impl Tenure {
+    /// An operator says that lost nodes are not coming back.
+    pub(crate) fn accept_loss(&self) -> pb::AcceptLossResponse {
+        let nodes = self.state().accept_loss();
+        if !nodes.is_empty() {
+            tracing::warn!(
+                nodes = nodes.join(", "),
+                "an operator accepts the loss of nodes: placement goes on"
+            );
+            self.wake();
+        }
+        pb::AcceptLossResponse { nodes }
+    }
+}
+
 impl State {
+    /// Nodes that are lost, by name, while so many were lost at once that the coordinator suspects itself.
+    pub(crate) fn suspected_loss(&self) -> Option<Vec<String>> {
+        self.guard.is_suspicious().then(|| self.guard.lost().map(ToString::to_string).collect())
+    }
+
+    fn accept_loss(&mut self) -> Vec<String> {
+        let nodes = self.suspected_loss().unwrap_or_default();
+        self.guard.accept();
+        nodes
+    }
+
     /// Turns switches. Leads leave a node that is switched off in the same version of the feed.
     fn turn_switch(&mut self, nodes: &[NodeName], on: bool) {
         for node in nodes {
@@ -90,18 +124,41 @@ impl State {
         self.stores.leads = plan_leads(&self.stores);
     }
 
+    /// The refusal to forget a node, and if it may be alive, how long until that is known.
+    fn with_lease(&self, refusal: Error, node: &NodeName, now: MonoTime, lease: Duration) -> Error {
+        let why = match self.stores.session(node.as_str()) {
+            SessionState::Lost | SessionState::Gone => return refusal,
+            SessionState::Awaited => {
+                format!("a lease (coordinator.node_lease_ttl) takes {} s", whole_seconds(lease))
+            }
+            SessionState::Live | SessionState::Stopping => {
+                let silent = self.sessions.get(node).map_or(Duration::ZERO, |session| now - session.heard);
+                format!(
+                    "it was heard {} s ago; if it has died, its lease (coordinator.node_lease_ttl) ends in {} s, and it \
+                     may be removed once others hold what it held",
+                    silent.as_secs(),
+                    whole_seconds(lease.saturating_sub(silent))
+                )
+            }
+        };
+        Error::new(refusal.code(), format!("{refusal}; {why}"))
+    }
+
     fn forget(&mut self, node: &NodeName) {
         self.end_session(node);
+        self.group_news.notify_one();
         self.desired.forget(node);
+        self.leavers.forget(node);
+        self.leads.forget(node);
         let stores = &mut self.stores;
         stores.nodes.remove(node);
         stores.observed.remove(node);
+        stores.clear_reports(node);
+        stores.distribution.remove_node(node);
+        stores.leaving.forget(node);
         for group in stores.groups.values_mut() {
             group.members.remove(node);
         }
-        stores.failures.retain(|_, nodes| {
-            nodes.remove(node);
-            !nodes.is_empty()
-        });
+        stores.forget_failures_of(node);
     }
 }

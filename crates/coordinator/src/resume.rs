@@ -8,7 +8,7 @@ use std::{
 use parking_lot::Mutex;
 use pointsman_ids::{
     CollectionName, FeedVersion,
-    feed::{CollectionChange, CollectionDelta, CollectionEntry, Delta, Snapshot},
+    feed::{CollectionChange, CollectionDelta, CollectionEntry, Delta, LeaderDrops, Snapshot},
 };
 use pointsman_proto::{broker::v1 as pb, collection_digest};
 use prost::Message;
@@ -72,6 +72,7 @@ impl Held {
             config: Some(snapshot.config.clone()),
             collections: snapshot.collections.iter().map(|entry| self.told(entry, digests)).collect(),
             dropped: dropped.filter_map(|name| name.parse().ok()).collect(),
+            leader_drops: LeaderDrops::All,
             ..Delta::empty(snapshot.cluster.clone(), has, snapshot.version)
         };
         (&delta).into()

@@ -20,7 +20,8 @@ use tonic::transport::{Server, server::TcpIncoming};
 
 use crate::{
     RunError, catalog::CatalogService, cluster::ClusterService, config::ConfigService, groups::GroupService,
-    loads::LoadService, session_service::SessionService, shared::Shared, watch::FeedService,
+    loads::LoadService, session_service::SessionService, shared::Shared, to_the_end::ToTheEnd,
+    watch::FeedService,
 };
 
 /// Largest message that is taken or sent: a push of 100,000 segments.
@@ -31,6 +32,8 @@ const MAX_SNAPSHOT: usize = 1 << 30;
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// Calls in flight on one connection.
 const MAX_STREAMS: u32 = 1024;
+/// Calls that run at once, over all connections and those whose callers are gone.
+const MAX_CALLS: usize = 4096;
 
 /// Binds an address, unless that was done already.
 pub(crate) async fn listen(given: Option<TcpListener>, address: SocketAddr) -> Result<TcpListener, RunError> {
@@ -61,6 +64,7 @@ pub(crate) async fn grpc(
         .http2_max_pending_accept_reset_streams(Some(100_000))
         .http2_max_local_error_reset_streams(None)
         .max_concurrent_streams(MAX_STREAMS)
+        .layer(ToTheEnd::with_places(MAX_CALLS))
         .add_service(health_service)
         .add_service(sized!(CatalogServer::new(CatalogService(share()))))
         .add_service(sized!(QueryCoordServer::new(LoadService(share()))))

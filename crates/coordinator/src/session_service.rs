@@ -3,13 +3,18 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt as _;
-use pointsman_ids::{Error, ErrorCode};
+use pointsman_ids::{Error, ErrorCode, NodeName};
 use pointsman_proto::{node::v1 as pb, status};
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{
+    sync::{mpsc, watch},
+    time::{sleep, timeout},
+};
 use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::{
+    leads::{NodeLeads, Told},
     sessions::{Hello, SessionHandle},
     shared::Shared,
     tenure::Tenure,
@@ -68,7 +73,7 @@ async fn open(tenure: &Arc<Tenure>, hello: pb::Hello) -> Result<SessionHandle, E
 }
 
 fn welcome(tenure: &Tenure, session: &SessionHandle) -> pb::OpenSessionResponse {
-    let settings = &tenure.shared.settings;
+    let settings = tenure.settings();
     let welcome = pb::Welcome {
         node_id: session.id.0,
         epoch: tenure.epoch().0,
@@ -76,6 +81,7 @@ fn welcome(tenure: &Tenure, session: &SessionHandle) -> pb::OpenSessionResponse 
         report_interval_ms: millis(settings.report_interval),
         cluster: settings.cluster.clone(),
         objects: tenure.objects().root(),
+        tells_leave: true,
     };
     answer(pb::open_session_response::Message::Welcome(welcome))
 }
@@ -96,7 +102,15 @@ async fn drive(
     answers: mpsc::Sender<Answer>,
 ) {
     let retired = session.retired.clone();
-    let mut desired = session.desired.clone();
+    let wishes = Wishes {
+        node: session.node.clone(),
+        desired: session.desired.clone(),
+        reads_changes: session.reads_changes,
+        has: 0,
+        leads: session.leads.clone(),
+        told: Told::default(),
+        leave: session.leave.clone(),
+    };
     let ended = tokio::select! {
         // Reasons first: a session that is retired loses its desired state too.
         biased;
@@ -104,8 +118,9 @@ async fn drive(
         () = tenure.over.cancelled() => {
             Some(Error::new(ErrorCode::ServiceNotReady, "this coordinator is not active any more"))
         }
+        why = tenure.sends_away() => Some(why),
         ended = read(&tenure, &mut session, incoming) => ended,
-        () = write(&tenure, &mut desired, &answers) => None,
+        () = write(&tenure, wishes, &answers) => None,
     };
     tenure.close_session(&session);
     if let Some(error) = ended {
@@ -136,7 +151,9 @@ async fn read(
                     return Some(error);
                 }
             }
-            Some(Message::Stopping(_)) => tenure.stopping(session),
+            Some(Message::Stopping(stopping)) => {
+                tenure.stopping(session, Duration::from_millis(stopping.grace_ms));
+            }
             Some(Message::Hello(_)) => {
                 return Some(Error::new(ErrorCode::ParameterInvalid, "a second hello in one session"));
             }
@@ -145,19 +162,57 @@ async fn read(
     }
 }
 
-/// Sends the newest desired state whenever it changed, and a sign of life while it does not, until the node is gone.
-async fn write(
-    tenure: &Tenure,
-    desired: &mut tokio::sync::watch::Receiver<Option<Arc<pb::DesiredState>>>,
-    answers: &mpsc::Sender<Answer>,
-) {
+/// What a session is told, and what it was told.
+struct Wishes {
+    node: NodeName,
+    desired: watch::Receiver<u64>,
+    reads_changes: bool,
+    /// The version of the desired state that was told last; 0: none.
+    has: u64,
+    leads: watch::Receiver<Option<Arc<NodeLeads>>>,
+    told: Told,
+    leave: CancellationToken,
+}
+
+impl Wishes {
+    /// What of the desired state is not told yet; it counts as told.
+    fn desired(&mut self, tenure: &Tenure) -> Option<pb::DesiredState> {
+        let state = tenure.state();
+        let told = if self.reads_changes { self.has } else { 0 };
+        let message = state.desired.message(self.node.as_str(), told, &state.stores);
+        let news = message.version > self.has;
+        self.has = message.version;
+        news.then_some(message)
+    }
+}
+
+/// Sends the newest wishes whenever they changed, once that the node may leave, and a sign of life while there is nothing
+/// else, until the node is gone.
+async fn write(tenure: &Tenure, mut wishes: Wishes, answers: &mpsc::Sender<Answer>) {
     use pb::open_session_response::Message;
-    let pause = tenure.shared.settings.node_lease_ttl / 3;
+    let pause = tenure.settings().node_lease_ttl / 3;
+    let mut told = false;
     loop {
-        let message = match timeout(pause, desired.changed()).await {
-            Ok(Ok(())) => desired.borrow_and_update().as_deref().cloned().map(Message::Desired),
-            Ok(Err(_)) => return,
-            Err(_) => Some(Message::KeepAlive(pb::KeepAlive {})),
+        let message = tokio::select! {
+            changed = wishes.desired.changed() => match changed {
+                Ok(()) => {
+                    wishes.desired.mark_unchanged();
+                    wishes.desired(tenure).map(Message::Desired)
+                }
+                Err(_) => return,
+            },
+            changed = wishes.leads.changed() => match changed {
+                Ok(()) => {
+                    let leads = wishes.leads.borrow_and_update().clone();
+                    leads.and_then(|leads| wishes.told.news(&leads)).map(Message::Leads)
+                }
+                Err(_) => return,
+            },
+            () = wishes.leave.cancelled(), if !told => {
+                told = true;
+                Some(Message::Leave(pb::Leave {}))
+            }
+            () = sleep(pause) => Some(Message::KeepAlive(pb::KeepAlive {})),
         };
         if let Some(message) = message
             && answers.send(Ok(answer(message))).await.is_err()

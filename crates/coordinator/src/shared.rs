@@ -11,7 +11,7 @@ use pointsman_ids::{ClusterName, Error, ErrorCode};
 use pointsman_metastore::SharedMetastore;
 use pointsman_settings::CoordinatorSettings;
 
-use crate::{Objects, tenure::Tenure};
+use crate::{Objects, copy::WarmCopy, tenure::Tenure};
 
 /// No lease was ever taken so often; versions of feed and desired states have their upper half for the epoch.
 const MAX_EPOCH: u64 = (1 << 31) - 1;
@@ -24,6 +24,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metastore: SharedMetastore,
     pub(crate) objects: Objects,
+    /// What the metastore holds, while another coordinator is active.
+    pub(crate) warm: WarmCopy,
     tenure: RwLock<Option<Arc<Tenure>>>,
     /// The highest epoch that any node or broker has seen; 0: none.
     epoch_seen: AtomicU64,
@@ -40,7 +42,8 @@ impl Shared {
     ) -> Result<Self, Error> {
         let cluster = ClusterName::new(&settings.cluster)?;
         let (tenure, epoch_seen) = (RwLock::default(), AtomicU64::new(0));
-        Ok(Self { settings, cluster, clock, metastore, objects, tenure, epoch_seen })
+        let warm = WarmCopy::default();
+        Ok(Self { settings, cluster, clock, metastore, objects, warm, tenure, epoch_seen })
     }
 
     /// The tenure, if this coordinator is active.
@@ -58,6 +61,23 @@ impl Shared {
                 format!("coordinator '{}' stands by; ask the active one, or again", self.settings.name);
             Error::new(ErrorCode::ServiceNotReady, text)
         })
+    }
+
+    /// The tenure of a coordinator whose lease lasts, for answers that others act on.
+    ///
+    /// # Errors
+    /// `service_not_ready` while it stands by, and when the lease has run out: another coordinator may be active, and its
+    /// answers may be others.
+    pub(crate) fn in_charge(&self) -> Result<Arc<Tenure>, Error> {
+        let tenure = self.active()?;
+        if !tenure.may_write() {
+            let text = format!(
+                "the lease of coordinator '{}' has run out and cannot be renewed; another one may be active",
+                self.settings.name
+            );
+            return Err(Error::new(ErrorCode::ServiceNotReady, text));
+        }
+        Ok(tenure)
     }
 
     pub(crate) fn set_tenure(&self, tenure: Option<Arc<Tenure>>) {

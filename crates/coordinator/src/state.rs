@@ -2,17 +2,26 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
 use pointsman_clock::MonoTime;
-use pointsman_ids::{Epoch, NodeName, SegmentId};
-use pointsman_query_coord::{LossGuard, SessionState, Stores};
+use pointsman_ids::{CollectionId, Epoch, NodeName, SegmentId};
+use pointsman_query_coord::{CarriedCounts, Changes, LossGuard, SessionState, Stores, Tasks};
+use pointsman_settings::CoordinatorSettings;
+use tokio::sync::Notify;
 
-use crate::{desired::DesiredStates, feed::Feed, sessions::Session};
-
-/// A part of all members; losing more of them at once makes the coordinator suspect itself.
-const MASS_LOSS_LIMIT: f64 = 0.5;
+use crate::{
+    balance::Rounds,
+    cadence::{Cadence, Due},
+    desired::DesiredStates,
+    feed::Feed,
+    leads::DesiredLeads,
+    leaving::Leavers,
+    rules::Rules,
+    sessions::Session,
+};
 
 /// Everything that decisions read and change.
 #[derive(Debug)]
@@ -22,8 +31,33 @@ pub(crate) struct State {
     /// How many sessions were opened in this tenure.
     pub(crate) sessions_opened: u64,
     pub(crate) desired: DesiredStates,
+    pub(crate) leads: DesiredLeads,
+    /// What the progress observer remembers.
+    pub(crate) carried: CarriedCounts,
     pub(crate) feed: Feed,
+    /// Collections whose shard leaders brokers are to ask for again, since they were told last.
+    pub(crate) leader_drops: BTreeSet<CollectionId>,
     pub(crate) guard: LossGuard,
+    pub(crate) rounds: Rounds,
+    pub(crate) cadence: Cadence,
+    /// Observers that look now.
+    pub(crate) due: Due,
+    /// Work that nodes were given.
+    pub(crate) tasks: Tasks,
+    pub(crate) leavers: Leavers,
+    /// Wakes the group observer: nodes, groups or members changed.
+    pub(crate) group_news: Arc<Notify>,
+    pub(crate) rules: Rules,
+    /// Loads that were there at the start were taken up.
+    pub(crate) recovered: bool,
+    /// Collections of which failures are known that are not written yet.
+    pub(crate) unsaved_failures: BTreeSet<CollectionId>,
+    /// Loads that stand still, with the time when that was said last.
+    pub(crate) stalled: BTreeMap<CollectionId, MonoTime>,
+    /// What changed since things were placed last.
+    unplaced: Changes,
+    /// What changed since nodes and brokers were told.
+    untold: Changes,
     started: MonoTime,
 }
 
@@ -34,18 +68,53 @@ impl State {
             sessions: BTreeMap::new(),
             sessions_opened: 0,
             desired: DesiredStates::new(epoch),
+            leads: DesiredLeads::new(epoch),
+            carried: CarriedCounts::default(),
             feed: Feed::new(epoch),
+            leader_drops: BTreeSet::new(),
             guard: LossGuard::default(),
+            rounds: Rounds::default(),
+            cadence: Cadence::default(),
+            due: Due::ON_DEMAND,
+            tasks: Tasks::default(),
+            leavers: Leavers::default(),
+            group_news: Arc::default(),
+            rules: Rules::default(),
+            recovered: false,
+            unsaved_failures: BTreeSet::new(),
+            stalled: BTreeMap::new(),
+            unplaced: Changes::default(),
+            untold: Changes::default(),
             started,
         }
     }
 
+    /// Finds what changed, for each of those who ask for it.
+    fn note_changes(&mut self) {
+        let changes = self.stores.changes();
+        self.unplaced.extend(&changes);
+        self.untold.extend(&changes);
+    }
+
+    /// What changed since things were placed last. It counts as placed.
+    pub(crate) fn take_unplaced(&mut self) -> Changes {
+        self.note_changes();
+        std::mem::take(&mut self.unplaced)
+    }
+
+    /// What changed since nodes and brokers were told. It counts as told.
+    pub(crate) fn take_untold(&mut self) -> Changes {
+        self.note_changes();
+        std::mem::take(&mut self.untold)
+    }
+
     /// Lets leases end that were not renewed, and looks whether too many did. Whether anything changed.
-    pub(crate) fn expire(&mut self, now: MonoTime, lease: Duration) -> bool {
+    pub(crate) fn expire(&mut self, now: MonoTime, settings: &CoordinatorSettings) -> bool {
+        let lease = settings.node_lease_ttl;
         let (awaited, suspicious) = (self.stores.awaiting, self.guard.is_suspicious());
         self.stores.awaiting = now - self.started < lease;
         let ended = self.end_leases(now, lease);
-        self.guard.update(&self.stores, now, lease, MASS_LOSS_LIMIT);
+        self.guard.update(&self.stores, now, lease, settings.mass_loss_limit);
         if self.guard.is_suspicious() != suspicious {
             let suspicious = !suspicious;
             tracing::warn!(
@@ -53,7 +122,8 @@ impl State {
                 "most members were lost at once, or are back: placement stops or goes on"
             );
         }
-        ended || awaited != self.stores.awaiting || suspicious != self.guard.is_suspicious()
+        let forgotten = self.stores.expire_failures(now);
+        ended || forgotten || awaited != self.stores.awaiting || suspicious != self.guard.is_suspicious()
     }
 
     fn end_leases(&mut self, now: MonoTime, lease: Duration) -> bool {
@@ -69,7 +139,8 @@ impl State {
                 SessionState::Stopping => {
                     tracing::info!(%node, "the stopping node fell silent: it is gone");
                     seen.state = SessionState::Gone;
-                    seen.segments.clear();
+                    self.stores.clear_reports(node);
+                    self.stores.distribution.remove_node(node);
                     ended = true;
                 }
                 SessionState::Awaited | SessionState::Lost | SessionState::Gone => {}
@@ -78,12 +149,16 @@ impl State {
         ended
     }
 
-    /// Segments that no target holds and no node should.
+    /// Segments that no target holds and no node should. Brokers are told first that they are out.
     pub(crate) fn unused_segments(&self) -> Vec<SegmentId> {
-        let targets = self.stores.current.values().chain(self.stores.next.values());
-        let mut used: BTreeSet<SegmentId> =
-            targets.flat_map(|target| target.segments.iter().copied()).collect();
-        used.extend(self.desired.segments());
-        self.stores.dropped.keys().filter(|id| !used.contains(id)).copied().collect()
+        if !self.untold.is_empty() {
+            return Vec::new();
+        }
+        let used = |id: &SegmentId| {
+            let row = self.stores.whereabouts.row(*id);
+            let wanted = row.is_some_and(|row| row.is_wanted() || row.slots().any(|slot| slot.is_wished()));
+            wanted || self.desired.is_leaving(*id)
+        };
+        self.stores.dropped.keys().filter(|id| !used(id)).copied().collect()
     }
 }

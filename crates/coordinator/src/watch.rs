@@ -84,8 +84,8 @@ impl Registered {
 
     /// Returns when the broker was not heard for the time of its lease.
     async fn lease_over(&self) {
-        let lease = self.tenure.shared.settings.broker_lease_ttl;
         while let Some(heard) = self.tenure.brokers.heard(self.number) {
+            let lease = self.tenure.settings().broker_lease_ttl;
             let silent = self.tenure.now() - heard;
             if silent >= lease {
                 tracing::warn!(broker = self.broker, ?silent, "a broker does not say that it lives");
@@ -107,7 +107,7 @@ impl Drop for Registered {
 
 async fn drive(tenure: Arc<Tenure>, request: pb::WatchRequest, answers: mpsc::Sender<Answer>) {
     let has = FeedVersion(request.version);
-    let reader = request.holding.map(|holding| Reader::new(has, holding));
+    let reader = request.holding.map(|holding| Reader::new(has, holding, request.reads_columns));
     let registered = Registered::new(Arc::clone(&tenure), request.broker, reader.is_some());
     let feed = tenure.feed.subscribe();
     let over = |text: &str| Err(Error::new(ErrorCode::ServiceNotReady, text));
@@ -115,6 +115,7 @@ async fn drive(tenure: Arc<Tenure>, request: pb::WatchRequest, answers: mpsc::Se
         ended = send(&registered, feed, has, reader, &answers) => ended,
         () = answers.closed() => Ok(()),
         () = registered.lease_over() => over("the broker was not heard for coordinator.broker_lease_ttl"),
+        why = tenure.sends_away() => Err(why),
         () = tenure.over.cancelled() => over("this coordinator is not active any more"),
     };
     if let Err(error) = ended {
@@ -166,7 +167,7 @@ async fn news(
     let made = tokio::task::spawn_blocking(move || {
         let news = match &mut reader {
             Some(reader) => published.news(reader)?,
-            None => published.whole().map(News::Whole),
+            None => published.whole(false).map(News::Whole),
         };
         Ok((news, reader))
     });

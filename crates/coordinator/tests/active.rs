@@ -2,13 +2,16 @@
 #![allow(clippy::unwrap_used, reason = "what helpers of tests cannot do fails the test")]
 
 mod cluster;
+mod faulty;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use cluster::*;
+use faulty::Faulty;
 use pointsman_coordinator::RunError;
 use pointsman_ids::{Epoch, ErrorCode};
 use pointsman_metastore::{Lease, LeaseOutcome};
+use pointsman_proto::coordinator::v1::ListSegmentsRequest;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_keeps_everything_and_its_first_snapshot_lacks_no_copy() {
@@ -96,6 +99,32 @@ async fn of_two_coordinators_one_stands_by_or_exits() {
     second.stop().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_coordinator_that_stands_by_has_read_what_it_takes_over() {
+    let cluster = Cluster::new();
+    let first = cluster.active().await;
+    first.create("t").await.unwrap();
+    first.push("t", vec![cluster.segment("t", "a", 1), cluster.segment("t", "b", 1)]).await.unwrap();
+    let faulty = Faulty::new(cluster.metastore().await);
+    let second = cluster.start_over(cluster.settings("c2"), Arc::new(faulty.clone())).await;
+    until("a copy", || async { (faulty.read_anew() == 1).then_some(()) }).await;
+    first.push("t", vec![cluster.segment("t", "c", 1)]).await.unwrap();
+    until("a copy that follows", || async { (faulty.followed() >= 1).then_some(()) }).await;
+    first.create("u").await.unwrap();
+    first.push("u", vec![cluster.segment("u", "d", 1)]).await.unwrap();
+    first.stop().await.unwrap();
+    second.is_active().await;
+    for (collection, names) in [("t", vec!["a", "b", "c"]), ("u", vec!["d"])] {
+        let request = ListSegmentsRequest { collection: collection.into(), ..Default::default() };
+        let segments = second.catalog().list_segments(request).await.unwrap().into_inner().segments;
+        assert_eq!(segments.iter().map(|segment| &segment.name).collect::<Vec<_>>(), names);
+    }
+    // What it pushes now has the next number, and is found by those that read everything.
+    assert_eq!(second.push("u", vec![cluster.segment("u", "e", 1)]).await.unwrap(), (1, 0));
+    assert_eq!(faulty.read_anew(), 1, "it read everything once, long before");
+    second.stop().await.unwrap();
+}
+
 /// Takes the lease away from whoever has it.
 async fn usurp(cluster: &Cluster, epoch: u64) -> Lease {
     let metastore = cluster.metastore().await;
@@ -107,7 +136,7 @@ async fn usurp(cluster: &Cluster, epoch: u64) -> Lease {
     metastore.give_back_lease(&Lease { epoch: Epoch(epoch), holder }).await.unwrap();
     match metastore.take_lease("other", ttl, Epoch(0)).await.unwrap() {
         LeaseOutcome::Taken(lease) => lease,
-        LeaseOutcome::Held { holder, .. } => panic!("{holder} was quicker"),
+        other => panic!("somebody was quicker: {other:?}"),
     }
 }
 

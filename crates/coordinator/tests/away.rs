@@ -33,7 +33,15 @@ async fn without_it_sessions_and_feed_go_on_and_changes_are_refused_to_be_tried_
     coordinator.load("t", &["east"]).await.unwrap();
     coordinator.loaded("t").await;
     let epoch = coordinator.describe().await.unwrap().epoch;
+    let readiness = async || {
+        let request = pb::GetReadinessRequest { collection: "t".into(), ..Default::default() };
+        let verdict = coordinator.loads().get_readiness(request).await.unwrap().into_inner();
+        (verdict.ready, verdict.reason)
+    };
+    until("readiness", async || readiness().await.0.then_some(())).await;
     faulty.set(Fault::Away);
+    // From memory, while the lease lasts.
+    assert!(readiness().await.0);
 
     for name in ["u", "v"] {
         let refused = coordinator.create(name).await.unwrap_err();
@@ -50,6 +58,9 @@ async fn without_it_sessions_and_feed_go_on_and_changes_are_refused_to_be_tried_
         refused.message().contains("the lease has run out").then_some(())
     };
     until("the lease to run out", run_out).await;
+    // Another coordinator may be active by now, and may know better.
+    assert_eq!(readiness().await, (false, "coordinator_not_ready".to_owned()));
+    assert!(coordinator.show("t").await.is_ok(), "people may look all the same");
     // A process that is known may come back; a new one has to wait.
     let back = Hello::new("n1", "east").connect(&coordinator).await;
     assert!(back.is_ok(), "{:?}", back.err());
@@ -107,4 +118,41 @@ async fn at_the_start_it_is_waited_for() {
     faulty.set(Fault::None);
     coordinator.is_active().await;
     coordinator.stop().await.unwrap();
+}
+
+/// Only the active coordinator has lost the metastore: the other one takes over, and everybody finds it.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_is_cut_off_alone_sends_nodes_and_brokers_to_look_around() {
+    let cluster = Cluster::new();
+    let (first, faulty) = start(&cluster).await;
+    let second = cluster.start("c2").await;
+    let node = Hello::new("n1", "east").connect(&first).await.unwrap();
+    let mut watch = first.watch("b1", 0).await.unwrap();
+    watch.until(|feed| feed.nodes.len() == 1).await;
+    faulty.set(Fault::Away);
+    second.is_active().await;
+    assert_eq!(node.ended().await.map(|error| error.code()), Some(ErrorCode::ServiceNotReady));
+    let ended = async {
+        loop {
+            if let Err(error) = watch.next().await {
+                return error;
+            }
+        }
+    };
+    assert_eq!(ended.await.code(), ErrorCode::ServiceNotReady);
+    // Without another coordinator they would come back.
+    let back = Hello::new("n1", "east").connect(&first).await.unwrap();
+    // They find the other one.
+    let epoch = second.describe().await.unwrap().epoch;
+    let found = Hello { epoch_seen: back.welcome.epoch, ..Hello::new("n1", "east") };
+    let found = found.connect(&second).await.unwrap();
+    assert_eq!(found.welcome.epoch, epoch);
+    // Whoever was there tells the first one, which is not active any more.
+    let told = Hello { epoch_seen: epoch, ..Hello::new("n2", "east") }.connect(&first).await;
+    assert_eq!(told.err().map(|error| error.code()), Some(ErrorCode::ServiceNotReady));
+    until("the first one to stand by", || async { first.describe().await.filter(|about| !about.active) })
+        .await;
+    faulty.set(Fault::None);
+    first.stop().await.unwrap();
+    second.stop().await.unwrap();
 }

@@ -70,7 +70,7 @@ async fn keys_that_nobody_reads_are_refused_unless_somebody_else_has_set_them() 
     let cluster = Cluster::new();
     let coordinator = cluster.active().await;
     let known = get(&coordinator, "").await.unwrap();
-    assert_eq!(known.len(), 1);
+    assert!(known[1..].iter().all(|entry| entry.key.starts_with("coordinator.") && entry.value.is_none()));
     assert!(known[0].key == KEY && known[0].value.is_none() && known[0].meaning.contains("true is on"));
     for refused in [
         set(&coordinator, "broker.fail_open", "true").await.err(),
@@ -94,9 +94,33 @@ async fn keys_that_nobody_reads_are_refused_unless_somebody_else_has_set_them() 
     let all = get(&coordinator, "").await.unwrap();
     let foreign =
         pb::ConfigEntry { key: "zone.future".into(), value: Some("7".into()), meaning: String::new() };
-    assert_eq!(all[1..], *std::slice::from_ref(&foreign));
+    assert_eq!(all.last(), Some(&foreign), "by name");
     assert_eq!(get(&coordinator, "zone.future").await.unwrap(), [foreign]);
     assert_eq!(unset(&coordinator, "zone.future").await, Ok(true));
+    coordinator.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_of_the_coordinator_hold_at_once_and_are_read_as_its_file_is() {
+    let cluster = Cluster::new();
+    let coordinator = cluster.active().await;
+    let create = async |name: &str| {
+        let request = pb::CreateResourceGroupRequest { name: name.into(), config: None };
+        let answer = coordinator.groups().create_resource_group(request).await;
+        answer.map(drop).map_err(|status| error(&status).code())
+    };
+    let limit = "coordinator.resource_group_limit";
+    for (key, wrong) in [(limit, "many"), (limit, "0"), ("coordinator.resource_group_auto_recover", "yes")] {
+        let refused = set(&coordinator, key, wrong).await.unwrap_err();
+        assert_eq!(refused.code(), ErrorCode::ParameterInvalid);
+        assert!(refused.message().contains(key), "{refused}");
+    }
+    assert!(set(&coordinator, limit, "3").await.unwrap().changed);
+    assert_eq!(create("north").await, Err(ErrorCode::ResourceGroupLimitReached));
+    assert_eq!(unset(&coordinator, limit).await, Ok(true));
+    assert_eq!(create("north").await, Ok(()));
+    let elsewhere = set(&coordinator, "coordinator.metastore", "sqlite:x").await.unwrap_err();
+    assert!(elsewhere.message().contains("there is no key 'coordinator.metastore'"), "{elsewhere}");
     coordinator.stop().await.unwrap();
 }
 
@@ -177,6 +201,7 @@ async fn changed_options_reach_brokers_with_a_new_version_of_the_collection_and_
         }),
         clusters: vec!["local".into(), "nowhere".into(), "local".into()],
         query_timeout_ms: Some(1500),
+        ..Default::default()
     };
     assert!(create(&coordinator, "t", options.clone()).await.unwrap().created);
     assert!(!create(&coordinator, "t", options).await.unwrap().created, "the same again");
@@ -210,5 +235,63 @@ async fn changed_options_reach_brokers_with_a_new_version_of_the_collection_and_
     let mut watch = coordinator.watch("b1", 0).await.unwrap();
     let again = watch.until(|feed| feed.collection("t").is_some()).await;
     assert_eq!(again.collection("t").unwrap().routing, expected);
+    coordinator.stop().await.unwrap();
+}
+
+/// What `readiness.md` names in its table, but for `catalog_timeout`: the catalog is in memory.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_setting_of_loads_takes_effect_while_the_cluster_runs() {
+    let cluster = Cluster::new();
+    let coordinator = cluster.active().await;
+    let known: Vec<String> =
+        get(&coordinator, "").await.unwrap().into_iter().map(|entry| entry.key).collect();
+    for key in [
+        "load_timeout",
+        "load_recover_limit",
+        "progress_interval",
+        "target_check_interval",
+        "next_target_max_age",
+        "promotion_needs_segment_versions",
+        "segment_check_interval",
+        "leader_check_interval",
+        "segment_task_timeout",
+        "leader_task_timeout",
+        "replica_check_interval",
+        "resource_group_check_interval",
+        "resource_group_auto_recover",
+        "resource_group_limit",
+        "resource_group_ready_timeout",
+        "visibility_interval",
+        "segment_load_tries",
+        "active_lease_ttl",
+        "active_lease_renew",
+        "feed_history",
+        "mass_loss_limit",
+        "balancer",
+        "auto_balance",
+        "auto_balance_leaders",
+        "balance_interval",
+        "balance.global_row_factor",
+        "balance.tolerance",
+        "balance.reverse_tolerance",
+        "balance.leader_overhead",
+        "balance.segment_batch",
+        "balance.leader_batch",
+        "balance.drain_stopping",
+        "default_replica_number",
+        "default_resource_groups",
+        "unqueryable_after",
+        "failed_load_ttl",
+        "report_interval",
+        "node_lease_ttl",
+        "broker_lease_ttl",
+        "stop_lease_ttl",
+        "drain_timeout",
+    ] {
+        assert!(known.contains(&format!("coordinator.{key}")), "{key}");
+    }
+    set(&coordinator, "coordinator.report_interval", "123ms").await.unwrap();
+    let node = Hello::new("n1", "east").connect(&coordinator).await.unwrap();
+    assert_eq!(node.welcome.report_interval_ms, 123);
     coordinator.stop().await.unwrap();
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use cluster::*;
 use pointsman_ids::{
     Error, ErrorCode, FeedVersion,
-    feed::{CollectionDelta, Delta, Snapshot},
+    feed::{CollectionDelta, CollectionEntry, Delta, LeaderDrops, Snapshot},
 };
 use pointsman_proto::{broker::v1 as pb, collection_digest, coordinator::v1 as coordinator, error};
 use pointsman_settings::CoordinatorSettings;
@@ -63,6 +63,7 @@ impl Broker {
             version: snapshot.version.0,
             epoch_seen: 0,
             holding: Some(holding),
+            reads_columns: true,
         };
         let stream = client.watch(request).await.map_err(|status| error(&status))?.into_inner();
         Ok(Self { name: name.into(), snapshot, client, stream, watch: 0 })
@@ -217,14 +218,14 @@ async fn a_new_coordinator_sends_what_differs_from_what_brokers_kept() {
     let mut broker = Broker::new(&coordinator, "b1").await;
     broker.until(|s| serves(s) && has("u")(s) && has("gone")(s)).await;
     let kept = broker.snapshot.clone();
-    let held = node.wanted();
+    let (held, leads) = (node.wanted(), node.leads.borrow().clone());
     coordinator.stop().await.unwrap();
 
     let coordinator = cluster.active().await;
     let drop_it = coordinator::DropCollectionRequest { name: "gone".into() };
     coordinator.catalog().drop_collection(drop_it).await.unwrap();
     coordinator.push("u", vec![cluster.segment("u", "a", 1)]).await.unwrap();
-    let _node = Hello { held, ..Hello::new("n1", "") }.connect(&coordinator).await.unwrap();
+    let _node = Hello { held, leads, ..Hello::new("n1", "") }.connect(&coordinator).await.unwrap();
     let resume = || async { Broker::resume(&coordinator, "b1", kept.clone()).await.ok() };
     let mut broker = until("a watch", resume).await;
     let dropped = broker.until(|s| !has("gone")(s)).await;
@@ -372,5 +373,125 @@ async fn switches_count_at_once_and_what_is_not_known_yet_stays_as_brokers_have_
     broker.until(|s| s.nodes.len() == 2).await;
     let mut whole = coordinator.watch("b2", 0).await.unwrap();
     assert_eq!(whole.until(|s| s.version >= broker.snapshot.version).await, broker.snapshot);
+    coordinator.stop().await.unwrap();
+}
+
+/// A new coordinator has no history, and everybody comes at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_brokers_that_come_back_together_are_sent_what_differs_alone() {
+    let cluster = Cluster::new();
+    let (coordinator, node) = loaded(&cluster, cluster.settings("c1")).await;
+    coordinator.create("v").await.unwrap();
+    let settled = |s: &Snapshot| serves(s) && !s.collection("t").unwrap().finished_groups.is_empty();
+    let mut kept = Vec::new();
+    for number in 0..20 {
+        let mut broker = Broker::new(&coordinator, &format!("b{number:02}")).await;
+        broker.until(|s| settled(s) && has("v")(s)).await;
+        kept.push((broker.name, broker.snapshot));
+    }
+    let (held, leads) = (node.wanted(), node.leads.borrow().clone());
+    coordinator.stop().await.unwrap();
+
+    let coordinator = cluster.active().await;
+    coordinator.create("u").await.unwrap();
+    let back = kept.into_iter().map(|(name, kept)| {
+        let coordinator = &coordinator;
+        async move {
+            let resume = || async { Broker::resume(coordinator, &name, kept.clone()).await.ok() };
+            let mut broker = until("a watch", resume).await;
+            let before = kept.collection("t").unwrap().version;
+            let told = |s: &Snapshot| has("u")(s) && s.collection("t").unwrap().version > before;
+            (kept, broker.until(told).await, broker.snapshot)
+        }
+    });
+    let back = futures::future::join_all(back);
+    let node = Hello { held, leads, ..Hello::new("n1", "") }.connect(&coordinator);
+    let (back, _node) = tokio::join!(back, node);
+    let mut spared = 0;
+    for (kept, came, snapshot) in back {
+        assert!(serves(&snapshot));
+        for came in came {
+            let Came::Delta(delta) = came else { panic!("everything was sent") };
+            match delta.collections.iter().find(|told| told.name().as_str() == "t") {
+                None => {}
+                Some(CollectionDelta::Changed(_)) => spared += 1,
+                Some(CollectionDelta::Whole(t)) => {
+                    let kept = kept.collection("t").unwrap();
+                    let same = CollectionEntry { version: kept.version, ..CollectionEntry::clone(t) };
+                    assert_ne!(same, **kept, "it was held as it is");
+                }
+            }
+        }
+    }
+    assert!(spared > 0, "all held something else");
+    coordinator.stop().await.unwrap();
+}
+
+/// Reads on until somebody says that leaders of a collection are to be asked for again.
+async fn drops(broker: &mut Broker, collection: &str) -> (FeedVersion, Box<Delta>) {
+    let id = broker.snapshot.collection(collection).unwrap().id;
+    loop {
+        let Came::Delta(delta) = broker.news().await else { continue };
+        if let LeaderDrops::Of(drops) = &delta.leader_drops
+            && let Some(version) = drops.get(&id)
+        {
+            return (*version, delta);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leaders_are_dropped_with_whatever_changes_them_and_nothing_else() {
+    let cluster = Cluster::new();
+    let (coordinator, _node) = loaded(&cluster, cluster.settings("c1")).await;
+    let mut broker = Broker::new(&coordinator, "b1").await;
+    let settled = |s: &Snapshot| serves(s) && !s.collection("t").unwrap().finished_groups.is_empty();
+    broker.until(settled).await;
+    coordinator.create("u").await.unwrap();
+    let came = broker.until(has("u")).await;
+    let Came::Delta(delta) = came.last().unwrap() else { panic!("{came:?}") };
+    let u = broker.snapshot.collection("u").unwrap().id;
+    assert_eq!(delta.leader_drops, LeaderDrops::at(delta.after, [u].into()), "{delta:?}");
+
+    // A replica that queries do not see yet changes nothing that is listed.
+    let mut resumes = Broker::new(&coordinator, "b2").await;
+    assert!(matches!(resumes.news().await, Came::Snapshot));
+    let kept = resumes.snapshot.clone();
+    drop(resumes);
+    let wider = coordinator::UpdateLoadConfigRequest {
+        collections: vec!["t".into()],
+        replicas: 2,
+        resource_groups: vec!["east".into(), "west".into()],
+        wait_for_groups: true,
+        ..Default::default()
+    };
+    coordinator.loads().update_load_config(wider).await.unwrap();
+    let (version, delta) = drops(&mut broker, "t").await;
+    assert_eq!((version, delta.collections.len()), (delta.after, 0), "{delta:?}");
+    coordinator.create("v").await.unwrap();
+    broker.until(has("v")).await;
+
+    let mut resumed = Broker::resume(&coordinator, "b2", kept).await.unwrap();
+    let (missed, delta) = drops(&mut resumed, "t").await;
+    assert_eq!(missed, version, "{delta:?}");
+    assert!(has("v")(&resumed.snapshot), "what was missed came as one");
+    coordinator.release("t").await;
+    drops(&mut broker, "t").await;
+    coordinator.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_coordinator_without_history_has_all_leaders_dropped() {
+    let cluster = Cluster::new();
+    let (coordinator, _node) = loaded(&cluster, cluster.settings("c1")).await;
+    let mut broker = Broker::new(&coordinator, "b1").await;
+    broker.until(serves).await;
+    let kept = broker.snapshot;
+    coordinator.stop().await.unwrap();
+    let coordinator = cluster.active().await;
+    let resume = || async { Broker::resume(&coordinator, "b1", kept.clone()).await.ok() };
+    let mut broker = until("a watch", resume).await;
+    let Came::Delta(delta) = broker.news().await else { panic!("a snapshot") };
+    assert_eq!(delta.leader_drops, LeaderDrops::All);
     coordinator.stop().await.unwrap();
 }

@@ -23,7 +23,9 @@ async fn a_load_walks_from_desired_state_over_reports_to_the_feed() {
     let serving = watch.until(|s| s.collection("t").is_some_and(|c| c.load == LoadState::Serving)).await;
     assert_eq!(serving.collection("t").unwrap().segments.len(), 2);
     assert_eq!(servers(&serving, "t", "a"), ["n1".to_owned()].into());
-    let shown = coordinator.show("t").await.unwrap();
+    // The figure is written in its own time.
+    let half = || async { coordinator.show("t").await.ok().filter(|shown| shown.percent == 50) };
+    let shown = until("half of the load", half).await;
     let groups: Vec<_> =
         shown.groups.iter().map(|g| (g.resource_group.as_str(), g.percent, g.ready)).collect();
     assert_eq!(groups, [("east", 100, true), ("west", 0, false)]);
@@ -150,5 +152,79 @@ async fn a_stopping_node_hands_over_before_it_is_gone() {
     first.kill().await;
     let gone = || async { coordinator.node("n1").await.filter(|node| node.state() == pb::NodeState::Gone) };
     until("a node that is gone", gone).await;
+    coordinator.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_reads_changes_is_told_what_changed_and_another_one_everything() {
+    let cluster = Cluster::new();
+    let coordinator = cluster.active().await;
+    let reads = Hello::new("n1", "east").connect(&coordinator).await.unwrap();
+    let plain = Hello { reads_changes: false, ..Hello::new("n2", "west") };
+    let plain = plain.connect(&coordinator).await.unwrap();
+    coordinator.create("t").await.unwrap();
+    coordinator.push("t", vec![cluster.segment("t", "a", 3), cluster.segment("t", "b", 3)]).await.unwrap();
+    coordinator.load("t", &["east", "west"]).await.unwrap();
+    coordinator.loaded("t").await;
+    coordinator.push("t", vec![cluster.segment("t", "c", 3)]).await.unwrap();
+    reads.wants(3).await;
+    plain.wants(3).await;
+    let sizes = |node: &Node| {
+        let message = node.message.borrow();
+        (message.before.is_some(), message.segments.len(), message.removed.len())
+    };
+    assert_eq!((sizes(&reads), sizes(&plain)), ((true, 1, 0), (false, 3, 0)));
+    coordinator.release("t").await;
+    reads.wants(0).await;
+    plain.wants(0).await;
+    assert_eq!((sizes(&reads), sizes(&plain)), ((true, 0, 3), (false, 0, 0)));
+    coordinator.stop().await.unwrap();
+}
+
+/// A leader says once per session whom it asks for what. It may say so before a new coordinator has heard the others; when
+/// these say hello, they are the processes that the leader means.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_leader_reaches_stays_known_when_a_new_coordinator_hears_it_first() {
+    let cluster = Cluster::new();
+    let coordinator = cluster.active().await;
+    let nodes = [
+        Hello::new("n1", "east").connect(&coordinator).await.unwrap(),
+        Hello::new("n2", "east").connect(&coordinator).await.unwrap(),
+    ];
+    coordinator.create("t").await.unwrap();
+    coordinator
+        .push("t", (1..=4).map(|at| cluster.segment("t", &format!("s{at}"), at)).collect())
+        .await
+        .unwrap();
+    coordinator.load("t", &["east"]).await.unwrap();
+    coordinator.loaded("t").await;
+    let whole = |shown: &pb::CollectionLoad| shown.groups[0].percent == 100 && shown.groups[0].ready;
+    assert!(whole(&coordinator.show("t").await.unwrap()));
+    let mut said: Vec<Hello> = nodes
+        .iter()
+        .zip(["n1", "n2"])
+        .map(|(node, name)| {
+            let (held, leads) = (node.wanted(), node.leads.borrow().clone());
+            Hello { held, leads, manner: Manner::Idles, ..Hello::new(name, "east") }
+        })
+        .collect();
+    assert!(said.iter().all(|hello| !hello.held.is_empty()), "each holds a part");
+    coordinator.stop().await.unwrap();
+
+    let coordinator = cluster.active().await;
+    // The leader first.
+    said.sort_by_key(|hello| hello.leads.reports().is_empty());
+    let mut again = Vec::new();
+    for hello in said {
+        again.push(hello.connect(&coordinator).await.unwrap());
+        let heard = again.len();
+        let reported = || async {
+            let shown = coordinator.show("t").await.ok()?;
+            (shown.groups[0].segments_held >= 2 * heard as u64).then_some(())
+        };
+        until("its report", reported).await;
+    }
+    let back = || async { coordinator.show("t").await.ok().filter(whole) };
+    until("everything to be reached", back).await;
     coordinator.stop().await.unwrap();
 }

@@ -4,6 +4,7 @@ use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
 use http::{Request, Response};
+use pointsman_ids::{Error, ErrorCode};
 use pointsman_program::QueryThreads;
 use tonic::Status;
 use tower::{Layer, Service};
@@ -58,10 +59,15 @@ where
                     tracing::error!("a query panicked; standard error says where");
                     Ok(Status::internal("the query broke an invariant of the node").into_http())
                 }
-                Err(_) => Ok(Status::unavailable("the node stops").into_http()),
+                Err(_) => Ok(stops().into_http()),
             }
         })
     }
+}
+
+/// The answer to a call that comes, or runs, when the threads are no more: no fault, and to be had elsewhere.
+fn stops() -> Status {
+    pointsman_proto::status(&Error::new(ErrorCode::NodeNotServing, "the node stops"))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use pointsman_clock::WallTime;
 use pointsman_ids::Incarnation;
 use tokio::time::{Instant, sleep};
 
-/// Name of the file whose lock says that a process works here.
+/// Name of the file whose lock says that a process works here, and which holds its number.
 const LOCK: &str = "lock";
 
 /// How long a folder may still be held by a process that is going, and how often it is looked at.
@@ -24,8 +24,13 @@ const INCARNATION: &str = "incarnation";
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
     /// Another process works in it.
-    #[error("{} is used by another node that runs; give each node its own `node.data_dir`", .0.display())]
-    Taken(PathBuf),
+    #[error("{} is used by another node that runs{}; stop that one, or give each node its own `node.data_dir`", .path.display(), by(.process))]
+    Taken {
+        /// The folder.
+        path: PathBuf,
+        /// Number of the process, if it is known.
+        process: Option<u32>,
+    },
     /// The number of the last start cannot be read.
     #[error("{} holds '{text}' and not a number; restore it, or remove it when no older process of this node runs", .path.display())]
     Incarnation {
@@ -47,6 +52,10 @@ pub enum DataDirError {
     },
 }
 
+fn by(process: &Option<u32>) -> String {
+    process.map_or_else(String::new, |process| format!(" (process {process})"))
+}
+
 /// A folder that this process alone works in, until the value is dropped.
 #[derive(Debug)]
 pub(crate) struct DataDir {
@@ -61,7 +70,7 @@ impl DataDir {
         let end = Instant::now() + PATIENCE;
         loop {
             match Self::open(path) {
-                Err(DataDirError::Taken(_)) if Instant::now() < end => sleep(PAUSE).await,
+                Err(DataDirError::Taken { .. }) if Instant::now() < end => sleep(PAUSE).await,
                 opened => return opened,
             }
         }
@@ -78,8 +87,16 @@ impl DataDir {
             .open(path.join(LOCK))
             .map_err(|error| failed("opening the lock in", error))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(DataDirError::Taken(path.to_owned())),
+            Ok(()) => {
+                // The lock says that somebody works here, the number only who: without it, all goes on.
+                let _unknown = lock.set_len(0).and_then(|()| writeln!(&lock, "{}", std::process::id()));
+                Ok(Self { path: path.to_owned(), _lock: lock })
+            }
+            Err(TryLockError::WouldBlock) => {
+                let number = fs::read_to_string(path.join(LOCK)).ok();
+                let process = number.and_then(|number| number.trim().parse().ok());
+                Err(DataDirError::Taken { path: path.to_owned(), process })
+            }
             Err(TryLockError::Error(error)) => Err(failed("locking", error)),
         }
     }
@@ -157,6 +174,7 @@ mod tests {
             error.contains(&folder.path().display().to_string()) && error.contains("data_dir"),
             "{error}"
         );
+        assert!(error.contains(&format!("(process {})", std::process::id())), "{error}");
         drop(first);
         DataDir::open(folder.path()).unwrap();
     }

@@ -1,6 +1,6 @@
 //! Health, readiness and metrics, and what the node thinks of its segments.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{Json, Router, extract::State, http::StatusCode, routing::get};
 use pointsman_telemetry::MetricsHandle;
@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     cache::{Observation, Status},
+    leads::{LeadState, Leads, Peer},
     session::Standing,
 };
 
@@ -17,6 +18,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Pages {
     pub(crate) observation: watch::Receiver<Arc<Observation>>,
+    pub(crate) leads: Leads,
     pub(crate) standing: watch::Receiver<Standing>,
     pub(crate) draining: CancellationToken,
     pub(crate) metrics: Option<MetricsHandle>,
@@ -33,6 +35,7 @@ pub(crate) async fn serve(
         .route("/ready", get(ready))
         .route("/metrics", get(metrics))
         .route("/debug/segments", get(segments))
+        .route("/debug/leads", get(leads))
         .with_state(pages);
     axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
 }
@@ -125,6 +128,64 @@ async fn segments(State(pages): State<Pages>) -> Json<Vec<SegmentLine>> {
             error,
             tries,
         }
+    });
+    Json(lines.collect())
+}
+
+/// A line of `/debug/leads`.
+#[derive(Debug, Serialize)]
+struct LeadLine {
+    collection: String,
+    shard: String,
+    replica: u64,
+    version: u64,
+    /// The target that its view is from; 0: the coordinator has not synced it yet.
+    target_version: u64,
+    /// Segments that its view lists.
+    segments: usize,
+    partitions: Vec<String>,
+    /// Segments of the shard that it can reach, also such that its view does not list.
+    reach: usize,
+    loaded_ratio: f64,
+    serviceable: bool,
+    /// Nodes that hold them.
+    hosts: Vec<HostLine>,
+}
+
+/// A node that holds segments of a shard.
+#[derive(Debug, Serialize)]
+struct HostLine {
+    node: String,
+    address: String,
+    segments: usize,
+}
+
+fn hosts(state: &LeadState, peers: &BTreeMap<u64, Peer>) -> Vec<HostLine> {
+    let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+    state.reach.values().for_each(|host| *counts.entry(*host).or_default() += 1);
+    let line = |(id, segments): (u64, usize)| {
+        let peer = peers.get(&id);
+        let node = peer.map_or_else(|| id.to_string(), |peer| peer.name.clone());
+        HostLine { node, address: peer.map(|peer| peer.address.clone()).unwrap_or_default(), segments }
+    };
+    counts.into_iter().map(line).collect()
+}
+
+async fn leads(State(pages): State<Pages>) -> Json<Vec<LeadLine>> {
+    let states = Arc::clone(&pages.leads.states().borrow());
+    let peers = pages.leads.peers();
+    let lines = states.iter().map(|((_, shard), state)| LeadLine {
+        collection: state.collection.clone(),
+        shard: shard.to_string(),
+        replica: state.replica,
+        version: state.version,
+        target_version: state.target_version(),
+        segments: state.listed(),
+        partitions: state.partitions().to_vec(),
+        reach: state.reach.len(),
+        loaded_ratio: state.loaded_ratio(),
+        serviceable: state.is_serviceable(),
+        hosts: hosts(state, &peers),
     });
     Json(lines.collect())
 }

@@ -3,7 +3,8 @@
 //! It opens a session with the active coordinator, reads its desired state there (the whole wish, not commands), and
 //! makes it true: fetches segments from the object store into a bounded folder, verifies length and checksum of every
 //! file before it serves it, drops what is not wanted any more, and reports what it holds. Queries read segments that
-//! are held, and nothing else. When the coordinator is away the node keeps what it has and keeps serving, also over its
+//! are held, and nothing else. Of the shards that it should lead it knows which segments it answers for and which node of
+//! the replica holds each, and says whether it can. When the coordinator is away the node keeps what it has and keeps serving, also over its
 //! own restart.
 //!
 //! What it decides is pure and apart from what it does: [`run()`] is the way in, everything else is inside.
@@ -28,6 +29,7 @@ mod deps;
 mod drain;
 mod http;
 mod in_flight;
+mod leads;
 mod metrics;
 mod run;
 mod session;

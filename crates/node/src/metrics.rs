@@ -5,7 +5,7 @@ use std::time::Duration;
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use pointsman_ids::ErrorCode;
 
-use crate::cache::Observation;
+use crate::{cache::Observation, leads::LeadStates};
 
 const SEGMENTS: &str = "pointsman_node_segments";
 const WANTED: &str = "pointsman_node_segments_wanted";
@@ -20,6 +20,7 @@ const SESSION_ENDS: &str = "pointsman_node_session_ends_total";
 const REPORTS: &str = "pointsman_node_reports_total";
 const DESIRED_VERSION: &str = "pointsman_node_desired_version";
 const CALLS: &str = "pointsman_node_calls_in_flight";
+const LEADS: &str = "pointsman_node_leads";
 
 /// Describes every metric, and sets those that never change.
 pub(crate) fn describe(cache_limit: u64) {
@@ -36,6 +37,7 @@ pub(crate) fn describe(cache_limit: u64) {
     describe_counter!(REPORTS, "Reports that were sent.");
     describe_gauge!(DESIRED_VERSION, "Version of the desired state that was read last.");
     describe_gauge!(CALLS, "Calls of the worker that run.");
+    describe_gauge!(LEADS, "Shards that the node leads, by state: serviceable, lacking.");
     gauge!(CACHE_LIMIT).set(cache_limit as f64);
 }
 
@@ -47,6 +49,13 @@ pub(crate) fn segments(observation: &Observation) {
     gauge!(WANTED).set(observation.wanted() as f64);
     gauge!(CACHE_BYTES).set(observation.bytes as f64);
     gauge!(DESIRED_VERSION).set(observation.desired_version as f64);
+}
+
+/// What is led.
+pub(crate) fn leads(states: &LeadStates) {
+    let serviceable = states.values().filter(|state| state.is_serviceable()).count();
+    gauge!(LEADS, "state" => "serviceable").set(serviceable as f64);
+    gauge!(LEADS, "state" => "lacking").set((states.len() - serviceable) as f64);
 }
 
 /// A fetch that went well.

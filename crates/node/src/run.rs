@@ -14,11 +14,13 @@ use tracing::Instrument;
 use url::Url;
 
 use crate::{
-    DataDirError, Deps,
+    DataDirError, Deps, Pace,
     cache::{Cache, Plan, Source},
     data_dir::DataDir,
-    drain, http,
+    drain::{self, Draining},
+    http,
     in_flight::InFlight,
+    leads::Leads,
     metrics,
     session::{Identity, Session, Standing},
     worker::Worker,
@@ -67,7 +69,7 @@ pub enum RunError {
 /// # Errors
 /// When it cannot start, or when one of its ports fails.
 pub async fn run(settings: NodeSettings, deps: Deps, shutdown: CancellationToken) -> Result<(), RunError> {
-    let settle = deps.pace.settle;
+    let pace = deps.pace;
     let mut node = Node::start(&settings, deps).await?;
     tokio::select! {
         () = shutdown.cancelled() => {}
@@ -75,7 +77,7 @@ pub async fn run(settings: NodeSettings, deps: Deps, shutdown: CancellationToken
             return Err(ended.unwrap_or_else(|error| RunError::Ended("node's task", error.to_string())));
         }
     }
-    node.drain(settle, settings.grace).await;
+    node.drain(pace, settings.grace).await;
     node.stop().await;
     tracing::info!("node has stopped");
     Ok(())
@@ -88,7 +90,10 @@ struct Node {
     cache: Cache,
     health: HealthReporter,
     in_flight: InFlight,
-    draining: CancellationToken,
+    draining: Draining,
+    /// The coordinator says that the node may leave.
+    leave: CancellationToken,
+    standing: watch::Receiver<Standing>,
     stop: CancellationToken,
     /// None of them ends before it is told to. What they give says which one did.
     tasks: JoinSet<RunError>,
@@ -108,7 +113,8 @@ impl Node {
         metrics::describe(settings.cache_limit.0);
         tracing::info!(name = settings.name, %incarnation, address, "node starts");
 
-        let (draining, stop) = (CancellationToken::new(), CancellationToken::new());
+        let (draining, leave, stop) =
+            (Draining::default(), CancellationToken::new(), CancellationToken::new());
         let mut rng = StdRng::seed_from_u64(deps.seed);
         let plan = Plan {
             data_dir: data_dir.path(),
@@ -118,26 +124,32 @@ impl Node {
             clock: Arc::clone(&deps.clock),
             rng: StdRng::from_rng(&mut rng),
         };
-        let (cache, driver) = Cache::open(plan, draining.clone(), stop.clone())?;
+        let (cache, driver) = Cache::open(plan, draining.begun(), stop.clone())?;
         let needs_objects = objects.is_none();
         objects.into_iter().for_each(|source| cache.objects(Ok(source)));
 
         let worker = Worker::new(cache.store(), settings.memory_limit.0).await.map_err(RunError::Worker)?;
         let (health, in_flight) = (worker.health(), worker.in_flight());
         let standing = watch::Sender::new(Standing::default());
+        let leads = Leads::new();
         let pages = http::Pages {
             observation: cache.observation(),
+            leads: leads.clone(),
             standing: standing.subscribe(),
-            draining: draining.clone(),
+            draining: draining.begun(),
             metrics: deps.metrics,
         };
+        let heard = standing.subscribe();
         let session = Session {
             identity: identity(settings, incarnation, address, needs_objects, deps.object_store_options),
             cache: cache.clone(),
+            leads: leads.clone(),
             pace: deps.pace,
             rng: StdRng::from_rng(&mut rng),
             standing,
+            in_flight: in_flight.clone(),
             draining: draining.clone(),
+            leave: leave.clone(),
             stop: stop.clone(),
             epoch_seen: 0,
         };
@@ -145,17 +157,37 @@ impl Node {
         part(&mut tasks, "worker", worker.serve(grpc, stop.clone()));
         part(&mut tasks, "HTTP server", http::serve(pages, http, stop.clone()));
         part(&mut tasks, "segment cache", driver.map(Ok::<(), Infallible>));
+        let follow = leads.follow(cache.observation(), stop.clone());
+        part(&mut tasks, "shard leads", follow.map(Ok::<(), Infallible>));
         part(&mut tasks, "session", session.run().map(Ok::<(), Infallible>));
         health.set_service_status("", ServingStatus::Serving).await;
-        Ok(Self { _data_dir: data_dir, cache, health, in_flight, draining, stop, tasks })
+        Ok(Self {
+            _data_dir: data_dir,
+            cache,
+            health,
+            in_flight,
+            draining,
+            leave,
+            standing: heard,
+            stop,
+            tasks,
+        })
     }
 
     /// Serves on, takes nothing new, and says so everywhere, until nobody needs this node or the grace is over.
-    async fn drain(&self, settle: Duration, grace: Duration) {
+    async fn drain(&self, pace: Pace, grace: Duration) {
         tracing::info!(?grace, "draining");
+        let end = self.draining.begin(grace);
+        // While others take over what it serves, it is as healthy as before.
+        let told = drain::told_to_leave(&self.leave, self.standing.clone(), pace.reconnect_max, end).await;
         self.health.set_service_status("", ServingStatus::NotServing).await;
-        self.draining.cancel();
-        if !drain::drained(&self.cache, &self.in_flight, settle, grace).await {
+        let ended = if told {
+            tracing::info!("every broker routes without this node");
+            drain::quiet(&self.in_flight, end).await
+        } else {
+            drain::idle(&self.cache, &self.in_flight, pace.settle, end).await
+        };
+        if !ended {
             let calls = self.in_flight.count();
             tracing::warn!(calls, "the grace is over; calls that still run are broken off");
         }

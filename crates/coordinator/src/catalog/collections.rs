@@ -89,7 +89,7 @@ impl Tenure {
         let id = {
             let state = self.state();
             let id = find(&state.stores, name)?.collection.id;
-            if state.stores.loads.contains_key(&id) {
+            if state.stores.loads.get(id).is_some() {
                 return Err(invalid(format!("collection '{name}' is loaded; release it first")));
             }
             id

@@ -1,6 +1,6 @@
 //! Options of collections: what is lawful, and changing them.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use pointsman_ids::{Error, catalog::CollectionOptions};
 use pointsman_proto::{common::v1::Selector, coordinator::v1 as pb};
@@ -84,7 +84,7 @@ impl Tenure {
             written.map_err(|error| self.failed(error))?;
             tracing::info!(collection = name, "options of a collection were changed");
             self.state().stores.collections.get_mut(&id).map(|store| {
-                store.collection.options = options;
+                Arc::make_mut(&mut store.collection).options = options;
                 message(store)
             })
         };
@@ -112,6 +112,7 @@ mod tests {
             },
             clusters: vec!["west".parse().unwrap()],
             query_timeout: Some(Duration::from_micros(1_500_001)),
+            serve_before_promotion: true,
         }
     }
 
@@ -140,6 +141,7 @@ mod tests {
             routing: RoutingOptions { fail_closed: true, ..RoutingOptions::default() },
             clusters: vec!["east".parse().unwrap(), "local".parse().unwrap()],
             query_timeout: None,
+            serve_before_promotion: true,
         };
         assert_eq!(altered(&present(), change).unwrap(), expected);
     }

@@ -14,7 +14,7 @@ use super::{find, invalid};
 use crate::tenure::Tenure;
 
 /// Most segments of one push.
-const MAX_PUSH: usize = 100_000;
+pub(super) const MAX_PUSH: usize = 100_000;
 /// Segments on a page, at most.
 const MAX_PAGE: u32 = 1000;
 /// Objects that are looked at together.
@@ -47,7 +47,7 @@ pub(super) fn page(store: &CollectionStore, request: &pb::ListSegmentsRequest) -
 }
 
 /// Checks a push against the collection and gives every segment its shard.
-fn prepare(store: &CollectionStore, request: Vec<pb::Segment>) -> Result<Vec<NewSegment>, Error> {
+pub(super) fn prepare(store: &CollectionStore, request: Vec<pb::Segment>) -> Result<Vec<NewSegment>, Error> {
     if request.is_empty() {
         return Err(Error::new(ErrorCode::ParameterMissing, "a push names at least one segment"));
     }
@@ -97,10 +97,13 @@ impl Tenure {
         request: pb::PushSegmentsRequest,
     ) -> Result<pb::PushSegmentsResponse, Error> {
         let pen = self.begin_write().await?;
-        let (collection, segments) = {
+        let (collection, segments, again) = {
             let state = self.state();
             let store = find(&state.stores, &request.collection)?;
-            (store.collection.id, prepare(store, request.segments)?)
+            let segments = prepare(store, request.segments)?;
+            let known = segments.iter().filter_map(|segment| store.by_name(segment.name.as_str()));
+            let again: Vec<SegmentId> = known.map(|known| known.segment.id).collect();
+            (store.collection.id, segments, again)
         };
         // Under the pen, so that no object is cleared away between the look and the write.
         self.check_objects(collection, &segments).await?;
@@ -108,15 +111,23 @@ impl Tenure {
         let pushed = pushed.map_err(|error| self.failed(error))?;
         let (added, unchanged) = (pushed.added.len() as u64, pushed.unchanged);
         tracing::info!(collection = request.collection, added, unchanged, "segments were pushed");
-        if let Some(store) = self.state().stores.collections.get_mut(&collection) {
+        let mut state = self.state();
+        if let Some(store) = state.stores.collections.get_mut(&collection) {
             pushed.added.into_iter().for_each(|segment| store.insert(segment));
         }
+        // Pushing the same again puts objects in order that were damaged or gone.
+        again.into_iter().for_each(|segment| state.stores.forget_failures_to_load(segment));
+        drop(state);
         self.wake();
         Ok(pb::PushSegmentsResponse { added, unchanged })
     }
 
     /// Checks that the objects of new segments are there with the right length.
-    async fn check_objects(&self, collection: CollectionId, segments: &[NewSegment]) -> Result<(), Error> {
+    pub(super) async fn check_objects(
+        &self,
+        collection: CollectionId,
+        segments: &[NewSegment],
+    ) -> Result<(), Error> {
         let fresh: Vec<(String, u64, SegmentName)> = {
             let state = self.state();
             let store = state.stores.collections.get(&collection);

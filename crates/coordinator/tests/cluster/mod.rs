@@ -10,7 +10,7 @@ use std::{
 
 use pointsman_clock::SystemClock;
 use pointsman_coordinator::{Deps, Objects, RunError, run};
-use pointsman_ids::{Error, feed::Snapshot};
+use pointsman_ids::{Error, ErrorCode, feed::Snapshot};
 use pointsman_metastore::{OpenOptions, SharedMetastore};
 use pointsman_proto::{
     broker::v1::{self as feed_pb, routing_feed_client::RoutingFeedClient},
@@ -19,7 +19,7 @@ use pointsman_proto::{
         self as pb, catalog_client::CatalogClient, cluster_client::ClusterClient,
         query_coord_client::QueryCoordClient, resource_groups_client::ResourceGroupsClient,
     },
-    error,
+    error, error_to_proto,
     node::v1::{self as node_pb, node_session_client::NodeSessionClient},
 };
 use pointsman_settings::{CoordinatorSettings, SecretUrl};
@@ -65,7 +65,10 @@ impl Cluster {
             active_lease_renew: Duration::from_millis(100),
             node_lease_ttl: NODE_LEASE,
             report_interval: Duration::from_millis(100),
-            check_interval: Duration::from_millis(100),
+            progress_interval: Duration::from_millis(50),
+            visibility_interval: Duration::from_millis(100),
+            segment_check_interval: Duration::from_millis(200),
+            leader_check_interval: Duration::from_millis(200),
             ..CoordinatorSettings::default()
         }
     }
@@ -185,8 +188,8 @@ impl Coordinator {
     pub async fn load(&self, collection: &str, groups: &[&str]) -> Result<bool, Error> {
         let request = pb::LoadCollectionRequest {
             collection: collection.into(),
-            replicas: 0,
             resource_groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+            ..Default::default()
         };
         let answer = self.loads().load_collection(request).await;
         answer.map(|answer| answer.into_inner().registered).map_err(|status| error(&status))
@@ -227,6 +230,12 @@ impl Coordinator {
 
     pub fn feed(&self) -> RoutingFeedClient<Channel> {
         RoutingFeedClient::new(self.channel.clone())
+    }
+
+    /// Ends it as a crash does: nothing is given back.
+    pub async fn kill(self) {
+        self.task.abort();
+        let _aborted = self.task.await;
     }
 
     pub async fn stop(self) -> Result<(), RunError> {
@@ -285,6 +294,8 @@ pub enum Manner {
     Obeys,
     /// It fails to load anything.
     Fails,
+    /// It has no room for anything.
+    Full,
     /// It reports nothing but that it lives.
     Idles,
 }
@@ -296,8 +307,13 @@ pub struct Hello {
     pub incarnation: u64,
     pub address: String,
     pub group: String,
+    pub labels: BTreeMap<String, String>,
     pub epoch_seen: u64,
+    /// Whether it reads a desired state that says only what changed.
+    pub reads_changes: bool,
     pub held: BTreeSet<u64>,
+    /// What it led in an earlier session.
+    pub leads: Leads,
     pub manner: Manner,
 }
 
@@ -308,8 +324,11 @@ impl Hello {
             incarnation: 1,
             address: format!("http://{name}.example:1"),
             group: group.into(),
+            labels: BTreeMap::new(),
             epoch_seen: 0,
+            reads_changes: true,
             held: BTreeSet::new(),
+            leads: Leads::default(),
             manner: Manner::Obeys,
         }
     }
@@ -324,7 +343,14 @@ impl Hello {
 pub struct Node {
     pub welcome: node_pb::Welcome,
     pub desired: watch::Receiver<node_pb::DesiredState>,
-    stopping: tokio::sync::mpsc::Sender<()>,
+    /// The last message about that, as it came.
+    pub message: watch::Receiver<node_pb::DesiredState>,
+    pub leads: watch::Receiver<Leads>,
+    /// Whether it was told that it may leave.
+    pub leave: watch::Receiver<bool>,
+    /// Calls that it says run on it.
+    pub calls: watch::Sender<u64>,
+    stopping: tokio::sync::mpsc::Sender<Duration>,
     task: JoinHandle<Option<Error>>,
 }
 
@@ -337,7 +363,9 @@ impl Node {
             incarnation: hello.incarnation,
             address: hello.address.clone(),
             resource_group: hello.group.clone(),
+            labels: hello.labels.clone().into_iter().collect(),
             epoch_seen: hello.epoch_seen,
+            reads_changes: hello.reads_changes,
             ..Default::default()
         });
         say.send(node_pb::OpenSessionRequest { message: Some(message) }).await.unwrap();
@@ -349,34 +377,54 @@ impl Node {
             other => panic!("a session begins with a welcome, not {other:?}"),
         };
         let (desired, desired_receiver) = watch::channel(node_pb::DesiredState::default());
-        let (stopping, mut stop) = tokio::sync::mpsc::channel(1);
+        let (came, message) = watch::channel(node_pb::DesiredState::default());
+        let (stopping, mut stop) = tokio::sync::mpsc::channel::<Duration>(1);
+        let (told, leave) = watch::channel(false);
+        let (calls, calls_now) = watch::channel(0);
+        let (led, leads_receiver) = watch::channel(hello.leads.clone());
         let task = tokio::spawn(async move {
             let mut held = hello.held.clone();
-            let full = node_pb::Report { full: true, segments: reports(&held, true), ..Default::default() };
+            let mut leads = hello.leads;
+            let (segments, known) = (reports(&held, Ok(())), leads.reports());
+            let full = node_pb::Report { full: true, segments, leads: known, ..Default::default() };
             say.send(node_pb::OpenSessionRequest { message: Some(Said::Report(full)) }).await.ok()?;
             let mut beat = tokio::time::interval(Duration::from_millis(100));
             loop {
-                let report = tokio::select! {
+                let mut report = tokio::select! {
                     _ = beat.tick() => node_pb::Report::default(),
-                    Some(()) = stop.recv() => {
-                        let message = Some(Said::Stopping(node_pb::Stopping {}));
+                    Some(grace) = stop.recv() => {
+                        let grace_ms = u64::try_from(grace.as_millis()).unwrap();
+                        let message = Some(Said::Stopping(node_pb::Stopping { grace_ms }));
                         say.send(node_pb::OpenSessionRequest { message }).await.ok()?;
                         continue;
                     }
                     answer = heard.next() => match answer?.map(|answer| answer.message) {
                         Ok(Some(Heard::Desired(state))) => {
+                            came.send_replace(state.clone());
+                            let state = changed(&desired.borrow(), state);
                             let report = obey(&mut held, &state, hello.manner);
                             desired.send_replace(state);
+                            report
+                        }
+                        Ok(Some(Heard::Leave(_))) => {
+                            told.send_replace(true);
+                            continue;
+                        }
+                        Ok(Some(Heard::Leads(wish))) if hello.manner != Manner::Idles => {
+                            let report = leads.follow(wish);
+                            led.send_replace(leads.clone());
                             report
                         }
                         Ok(_) => continue,
                         Err(status) => return Some(error(&status)),
                     },
                 };
+                report.calls = Some(*calls_now.borrow());
                 say.send(node_pb::OpenSessionRequest { message: Some(Said::Report(report)) }).await.ok()?;
             }
         });
-        Ok(Self { welcome, desired: desired_receiver, stopping, task })
+        let leads = leads_receiver;
+        Ok(Self { welcome, desired: desired_receiver, message, leads, leave, calls, stopping, task })
     }
 
     /// Numbers of the segments that it should hold.
@@ -391,7 +439,18 @@ impl Node {
 
     /// Says that it stops.
     pub async fn stop(&self) {
-        self.stopping.send(()).await.unwrap();
+        self.stop_within(Duration::ZERO).await;
+    }
+
+    /// Says that it stops, and how long it may still serve.
+    pub async fn stop_within(&self, grace: Duration) {
+        self.stopping.send(grace).await.unwrap();
+    }
+
+    /// Waits until it is told that it may leave.
+    pub async fn may_leave(&mut self) {
+        let told = tokio::time::timeout(PATIENCE, self.leave.wait_for(|told| *told)).await;
+        told.expect("in time").expect("a session that goes on");
     }
 
     /// Breaks off without a word.
@@ -406,15 +465,34 @@ impl Node {
     }
 }
 
-fn reports(segments: &BTreeSet<u64>, held: bool) -> Vec<node_pb::SegmentReport> {
-    let state = if held { node_pb::SegmentState::Held } else { node_pb::SegmentState::Failed };
+/// Says that the segments are held, or why not.
+fn reports(segments: &BTreeSet<u64>, held: Result<(), ErrorCode>) -> Vec<node_pb::SegmentReport> {
+    let state = if held.is_ok() { node_pb::SegmentState::Held } else { node_pb::SegmentState::Failed };
+    let why = held.err().map(|code| error_to_proto(&Error::new(code, "so it goes")));
     let report = |id: &u64| node_pb::SegmentReport {
         segment_id: *id,
         state: state.into(),
+        error: why.clone(),
         tries: 1,
-        ..Default::default()
     };
     segments.iter().map(report).collect()
+}
+
+/// The wish after a message, which is whole or says what changed.
+fn changed(before: &node_pb::DesiredState, mut message: node_pb::DesiredState) -> node_pb::DesiredState {
+    if let Some(version) = message.before.take() {
+        assert_eq!(version, before.version, "a change of something else");
+        let named = |id: u64| message.segments.iter().any(|segment| segment.segment_id == id);
+        let stay = before
+            .segments
+            .iter()
+            .filter(|segment| !message.removed.contains(&segment.segment_id) && !named(segment.segment_id));
+        let stay: Vec<_> = stay.cloned().collect();
+        message.removed.clear();
+        message.segments.extend(stay);
+        message.segments.sort_unstable_by_key(|segment| segment.segment_id);
+    }
+    message
 }
 
 /// What a node reports when it has read a desired state.
@@ -423,10 +501,82 @@ fn obey(held: &mut BTreeSet<u64>, state: &node_pb::DesiredState, manner: Manner)
     let new: BTreeSet<u64> = wanted.difference(held).copied().collect();
     let removed = held.difference(&wanted).copied().collect();
     let segments = match manner {
-        Manner::Obeys => reports(&new, true),
-        Manner::Fails => reports(&new, false),
+        Manner::Obeys => reports(&new, Ok(())),
+        Manner::Fails => reports(&new, Err(ErrorCode::SegmentLoadFailed)),
+        Manner::Full => reports(&new, Err(ErrorCode::SegmentRequestResourceFailed)),
         Manner::Idles => return node_pb::Report::default(),
     };
     *held = wanted;
-    node_pb::Report { full: false, segments, removed, desired_version: state.version }
+    node_pb::Report { segments, removed, desired_version: state.version, ..Default::default() }
+}
+
+/// What a node leads. It takes the coordinator's word for who hosts what.
+#[derive(Clone, Default)]
+pub struct Leads(BTreeMap<(u64, String), Led>);
+
+#[derive(Clone, Default)]
+struct Led {
+    version: u64,
+    view: Option<node_pb::View>,
+    hosts: BTreeMap<u64, u64>,
+}
+
+impl Leads {
+    /// All that it leads, as the first report of a session says it.
+    pub fn reports(&self) -> Vec<node_pb::LeadReport> {
+        let all = |((collection_id, shard), led): (&(u64, String), &Led)| {
+            let shard = node_pb::LedShard { collection_id: *collection_id, shard: shard.clone() };
+            led.report(shard, led.hosts.clone(), Vec::new())
+        };
+        self.0.iter().map(all).collect()
+    }
+
+    /// Takes a wish and reports what became of it.
+    fn follow(&mut self, wish: node_pb::DesiredLeads) -> node_pb::Report {
+        let key = |led: &node_pb::LedShard| (led.collection_id, led.shard.clone());
+        let wanted: BTreeSet<_> = wish.leads.iter().filter_map(|lead| lead.led.as_ref().map(key)).collect();
+        let mut removed: Vec<_> = wish.removed.iter().map(key).collect();
+        removed.extend(self.0.keys().filter(|led| wish.full && !wanted.contains(*led)).cloned());
+        self.0.retain(|led, _| !removed.contains(led));
+        let leads = wish.leads.into_iter().map(|lead| self.take(lead, wish.full)).collect();
+        let shard = |(collection_id, shard)| node_pb::LedShard { collection_id, shard };
+        let leads_removed = removed.into_iter().map(shard).collect();
+        node_pb::Report { leads, leads_removed, ..Default::default() }
+    }
+
+    fn take(&mut self, lead: node_pb::DesiredLead, full: bool) -> node_pb::LeadReport {
+        let shard = lead.led.unwrap();
+        let led = self.0.entry((shard.collection_id, shard.shard.clone())).or_default();
+        let hosts: BTreeMap<u64, u64> = lead.segments.into_iter().zip(lead.hosts).collect();
+        let mut removed = lead.removed;
+        if full {
+            removed.extend(led.hosts.keys().filter(|segment| !hosts.contains_key(segment)));
+        }
+        led.hosts.retain(|segment, _| !removed.contains(segment));
+        led.hosts.extend(&hosts);
+        led.view = lead.view.or(led.view.take());
+        led.version = lead.version;
+        led.report(shard, hosts, removed)
+    }
+}
+
+impl Led {
+    fn report(
+        &self,
+        led: node_pb::LedShard,
+        hosts: BTreeMap<u64, u64>,
+        removed: Vec<u64>,
+    ) -> node_pb::LeadReport {
+        let whole =
+            |view: &node_pb::View| view.segments.iter().all(|segment| self.hosts.contains_key(segment));
+        node_pb::LeadReport {
+            led: Some(led),
+            version: self.version,
+            target_version: self.view.as_ref().map_or(0, |view| view.target_version),
+            serviceable: self.view.as_ref().is_some_and(whole),
+            segments: hosts.keys().copied().collect(),
+            hosts: hosts.into_values().collect(),
+            removed,
+        }
+    }
 }

@@ -17,6 +17,7 @@ use pointsman_clock::Clock;
 use pointsman_engine::SegmentStore;
 use pointsman_ids::Error;
 use pointsman_objects::{OpenError, Root};
+use pointsman_proto::node::v1 as pb;
 use rand::rngs::StdRng;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -123,6 +124,15 @@ impl Cache {
     /// Tells the node's whole wish.
     pub(crate) fn desire(&self, desired: Desired) {
         self.desired.send_replace(Some(Arc::new(desired)));
+    }
+
+    /// Tells what the coordinator says of its wish. False: that changes a wish that is not known here.
+    #[must_use]
+    pub(crate) fn told(&self, state: pb::DesiredState) -> bool {
+        let desired = Desired::told(self.desired.borrow().as_deref(), state);
+        let known = desired.is_some();
+        desired.into_iter().for_each(|desired| self.desire(desired));
+        known
     }
 
     /// Whether the coordinator wants nothing of this node; false as long as it has said nothing.

@@ -1,6 +1,10 @@
 //! Segments as the cache knows them.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
 
 use pointsman_ids::{Error, SegmentId, catalog::Checksum};
 use pointsman_proto::node::v1 as pb;
@@ -72,6 +76,20 @@ impl From<pb::DesiredState> for Desired {
     fn from(state: pb::DesiredState) -> Self {
         let segments = state.segments.into_iter().map(|segment| Arc::new(segment.into())).collect();
         Self { version: state.version, segments }
+    }
+}
+
+impl Desired {
+    /// The wish after a message, which is whole or says what changed; `None` if that is a change of another wish.
+    pub(crate) fn told(before: Option<&Self>, state: pb::DesiredState) -> Option<Self> {
+        let Some(version) = state.before else { return Some(state.into()) };
+        let before = before.filter(|before| before.version == version)?;
+        let removed: BTreeSet<u64> = state.removed.iter().copied().collect();
+        let changed = Self::from(state);
+        let named: BTreeSet<u64> = changed.segments.iter().map(|segment| segment.id).collect();
+        let stays = |segment: &&Arc<Wanted>| !removed.contains(&segment.id) && !named.contains(&segment.id);
+        let segments = before.segments.iter().filter(stays).cloned().chain(changed.segments).collect();
+        Some(Self { version: changed.version, segments })
     }
 }
 

@@ -16,6 +16,9 @@ use self::backoff::Backoff;
 use crate::{
     cache::{Cache, Source},
     deps::Pace,
+    drain::Draining,
+    in_flight::InFlight,
+    leads::Leads,
     metrics,
 };
 
@@ -46,6 +49,8 @@ pub(crate) struct Standing {
     pub(crate) node_id: u64,
     /// The cluster's name; empty: not heard yet.
     pub(crate) cluster: String,
+    /// Whether the coordinator tells a node that drains when it may leave.
+    pub(crate) tells_leave: bool,
     /// Why there is no session; `None` while there is one or nothing was tried.
     pub(crate) trouble: Option<String>,
 }
@@ -91,11 +96,16 @@ impl End {
 pub(crate) struct Session {
     pub(crate) identity: Identity,
     pub(crate) cache: Cache,
+    pub(crate) leads: Leads,
     pub(crate) pace: Pace,
     pub(crate) rng: StdRng,
     pub(crate) standing: watch::Sender<Standing>,
+    /// The calls that run, which the coordinator is told.
+    pub(crate) in_flight: InFlight,
     /// The node drains: the coordinator is told.
-    pub(crate) draining: CancellationToken,
+    pub(crate) draining: Draining,
+    /// Cancelled when the coordinator says that the node may leave.
+    pub(crate) leave: CancellationToken,
     /// The node ends: so does the session.
     pub(crate) stop: CancellationToken,
     /// The highest epoch of a coordinator that was seen. 0: none.
@@ -189,6 +199,7 @@ impl Session {
             coordinator: Some(coordinator.to_owned()),
             node_id: welcome.node_id,
             cluster: welcome.cluster.clone(),
+            tells_leave: welcome.tells_leave,
             trouble: None,
         });
         if self.identity.needs_objects {
@@ -216,6 +227,7 @@ impl Session {
             cache_bytes: identity.cache_bytes,
             version: env!("CARGO_PKG_VERSION").into(),
             epoch_seen: self.epoch_seen,
+            reads_changes: true,
         }
     }
 }

@@ -76,9 +76,10 @@ impl Session {
         })?;
         let (outgoing, messages) = mpsc::channel(OUTGOING);
         let mut reporter = Reporter::default();
-        let full = reporter.changes(&self.cache.observation().borrow());
+        let full = reporter.changes(&self.cache.observation().borrow(), &self.leads.states().borrow());
         // Both fit into the channel, which nobody reads yet.
-        for message in [Some(Request::Hello(self.hello())), full.map(Request::Report)].into_iter().flatten() {
+        let full = full.map(|report| self.report(report));
+        for message in [Some(Request::Hello(self.hello())), full].into_iter().flatten() {
             send(&outgoing, message, ANSWER).await?;
         }
         let mut client = NodeSessionClient::new(channel).max_decoding_message_size(MAX_MESSAGE);
@@ -103,8 +104,8 @@ impl Session {
     }
 
     async fn hold(&self, stream: &mut Stream) -> End {
-        let mut observation = self.cache.observation();
-        let mut said_stopping = false;
+        let (mut observation, mut leads) = (self.cache.observation(), self.leads.states());
+        let (draining, mut said_stopping) = (self.draining.begun(), false);
         let mut heard = Instant::now();
         let mut report_due = Instant::now() + stream.terms.report_interval;
         // `Some`: something changed; what else changes until then is reported with it.
@@ -119,26 +120,30 @@ impl Session {
                         Ok(None) => return End::Broken(Error::new(ErrorCode::ServiceUnavailable, "it ended the session")),
                         Err(status) => return answered(&status),
                     }
-                    Ok(())
                 }
                 () = sleep_until(heard + stream.terms.silence) => return End::Broken(silent(stream.terms.silence)),
                 Ok(()) = observation.changed(), if changes_due.is_none() => {
                     changes_due = Some(Instant::now() + self.pace.coalesce);
                     Ok(())
                 }
-                () = self.draining.cancelled(), if !said_stopping => {
+                Ok(()) = leads.changed(), if changes_due.is_none() => {
+                    changes_due = Some(Instant::now() + self.pace.coalesce);
+                    Ok(())
+                }
+                () = draining.cancelled(), if !said_stopping => {
                     said_stopping = true;
-                    stream.send(Request::Stopping(pb::Stopping {})).await
+                    stream.send(Request::Stopping(self.stopping())).await
                 }
                 () = sleep_until(report_at) => {
-                    let news = stream.reporter.changes(&observation.borrow_and_update());
+                    let news =
+                        stream.reporter.changes(&observation.borrow_and_update(), &leads.borrow_and_update());
                     let due = report_due <= Instant::now();
                     changes_due = None;
                     match news.or_else(|| due.then(|| stream.reporter.alive())) {
                         Some(report) => {
                             report_due = Instant::now() + stream.terms.report_interval;
                             metrics::reported();
-                            stream.send(Request::Report(report)).await
+                            stream.send(self.report(report)).await
                         }
                         None => Ok(()),
                     }
@@ -150,12 +155,35 @@ impl Session {
         }
     }
 
-    fn take(&self, answer: pb::OpenSessionResponse) {
+    /// A report with the calls that run now.
+    fn report(&self, report: pb::Report) -> Request {
+        Request::Report(pb::Report { calls: Some(self.in_flight.count() as u64), ..report })
+    }
+
+    fn stopping(&self) -> pb::Stopping {
+        let grace = self.draining.remaining().as_millis();
+        pb::Stopping { grace_ms: u64::try_from(grace).unwrap_or(u64::MAX) }
+    }
+
+    fn take(&self, answer: pb::OpenSessionResponse) -> Result<(), End> {
         match answer.message {
-            Some(Response::Desired(desired)) => self.cache.desire(desired.into()),
+            Some(Response::Desired(desired)) => {
+                if !self.cache.told(desired) {
+                    return Err(End::Broken(Error::new(
+                        ErrorCode::ParameterInvalid,
+                        "it changed another wish",
+                    )));
+                }
+            }
+            Some(Response::Leads(leads)) => {
+                let node_id = self.standing.borrow().node_id;
+                self.leads.desire(&leads, node_id).map_err(End::Broken)?;
+            }
+            Some(Response::Leave(_)) => self.leave.cancel(),
             // A keep-alive says what its coming says; a second welcome and what a newer peer invents say nothing.
             Some(Response::KeepAlive(_) | Response::Welcome(_)) | None => {}
         }
+        Ok(())
     }
 }
 

@@ -40,6 +40,12 @@ pub(crate) struct Script {
     /// Says nothing more in sessions that stand.
     pub(crate) silent: bool,
     pub(crate) desired: pb::DesiredState,
+    /// Shards to lead. As long as it is empty nothing is said of them.
+    pub(crate) leads: pb::DesiredLeads,
+    /// Promises to tell a node that stops when it may leave.
+    pub(crate) tells_leave: bool,
+    /// Tells it.
+    pub(crate) leave: bool,
 }
 
 /// What the coordinator heard.
@@ -49,8 +55,8 @@ pub(crate) struct Heard {
     pub(crate) hellos: Vec<pb::Hello>,
     /// Every report, in order.
     pub(crate) reports: Vec<pb::Report>,
-    /// How many nodes said that they stop.
-    pub(crate) stopping: usize,
+    /// The grace of each node that said that it stops, milliseconds.
+    pub(crate) stopping: Vec<u64>,
     /// What the reports of the newest session add up to.
     pub(crate) segments: BTreeMap<u64, pb::SegmentReport>,
 }
@@ -96,7 +102,10 @@ impl Coordinator {
             objects: objects.to_owned(),
             refuses: None,
             silent: false,
-            desired: pb::DesiredState { version: 1, segments: vec![] },
+            desired: pb::DesiredState { version: 1, ..Default::default() },
+            leads: pb::DesiredLeads::default(),
+            tells_leave: false,
+            leave: false,
         };
         Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0)), script)
     }
@@ -140,8 +149,17 @@ impl Coordinator {
     /// Wants exactly these segments.
     pub(crate) fn want(&self, segments: &[pb::DesiredSegment]) {
         self.change(|script| {
-            script.desired.version += 1;
-            script.desired.segments = segments.to_vec();
+            let version = script.desired.version + 1;
+            script.desired = pb::DesiredState { version, segments: segments.to_vec(), ..Default::default() };
+        });
+    }
+
+    /// Wants something else than what it said last, and says only the difference to the wish of version `before`.
+    pub(crate) fn want_also(&self, before: u64, segments: &[pb::DesiredSegment], removed: &[u64]) {
+        self.change(|script| {
+            let version = script.desired.version + 1;
+            let (segments, removed) = (segments.to_vec(), removed.to_vec());
+            script.desired = pb::DesiredState { version, segments, before: Some(before), removed };
         });
     }
 
@@ -216,9 +234,22 @@ async fn listen(shared: Arc<Shared>, mut incoming: Streaming<pb::OpenSessionRequ
                 report.removed.iter().for_each(|id| _ = heard.segments.remove(id));
                 heard.reports.push(report);
             }
-            Some(Request::Stopping(_)) => heard.stopping += 1,
+            Some(Request::Stopping(stopping)) => heard.stopping.push(stopping.grace_ms),
             Some(Request::Hello(_)) | None => {}
         });
+    }
+}
+
+/// Says what there is to lead, when that is news.
+async fn lead(
+    leads: &pb::DesiredLeads,
+    said: &mut pb::DesiredLeads,
+    outgoing: &mpsc::Sender<Result<pb::OpenSessionResponse, Status>>,
+) {
+    if leads != said {
+        said.clone_from(leads);
+        let message = Some(Response::Leads(leads.clone()));
+        let _gone = outgoing.send(Ok(pb::OpenSessionResponse { message })).await;
     }
 }
 
@@ -233,17 +264,25 @@ async fn speak(shared: Arc<Shared>, outgoing: mpsc::Sender<Result<pb::OpenSessio
         report_interval_ms: now.report_interval_ms,
         cluster: "test".into(),
         objects: now.objects,
+        tells_leave: now.tells_leave,
     };
     if say(Response::Welcome(welcome)).await.is_err() || say(Response::Desired(now.desired)).await.is_err() {
         return;
     }
+    let mut said = pb::DesiredLeads::default();
+    lead(&now.leads, &mut said, &outgoing).await;
     loop {
         let third = Duration::from_millis(now.lease_ms / 3);
         let message = match timeout(third, script.changed()).await {
-            Ok(Ok(())) => Response::Desired(script.borrow_and_update().desired.clone()),
+            Ok(Ok(())) => match script.borrow_and_update().clone() {
+                Script { leave: true, .. } => Response::Leave(pb::Leave {}),
+                Script { desired, .. } => Response::Desired(desired),
+            },
             Ok(Err(_)) => return,
             Err(_) => Response::KeepAlive(pb::KeepAlive {}),
         };
+        let leads = script.borrow().leads.clone();
+        lead(&leads, &mut said, &outgoing).await;
         let silent = script.borrow().silent;
         if !silent && say(message).await.is_err() {
             return;

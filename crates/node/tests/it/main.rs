@@ -5,6 +5,7 @@
 mod cluster;
 mod coordinator;
 mod drain;
+mod leads;
 mod node;
 mod program;
 mod query;

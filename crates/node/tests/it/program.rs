@@ -74,7 +74,7 @@ async fn a_signal_drains_and_the_folder_is_free_again() {
         signal(&child, Signal::SIGTERM);
         let (code, log) = ended(child).await;
         assert_eq!(code, Some(0), "{log}");
-        assert_eq!(cluster.coordinator.heard().stopping, start);
+        assert_eq!(cluster.coordinator.heard().stopping.len(), start);
     }
     let hellos = cluster.coordinator.heard().hellos;
     assert!(hellos[1].incarnation > hellos[0].incarnation);
@@ -87,7 +87,7 @@ async fn a_second_signal_stops_at_once() {
     let child = program(folder.path(), &toml(&cluster, "60s")).spawn().unwrap();
     cluster.coordinator.until("a session", |heard| !heard.reports.is_empty()).await;
     signal(&child, Signal::SIGINT);
-    cluster.coordinator.until("stopping", |heard| heard.stopping == 1).await;
+    cluster.coordinator.until("stopping", |heard| heard.stopping.len() == 1).await;
     signal(&child, Signal::SIGTERM);
     let (code, log) = timeout(Duration::from_secs(5), ended(child)).await.unwrap();
     assert_eq!(code, Some(143), "{log}");

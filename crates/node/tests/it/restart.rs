@@ -88,6 +88,6 @@ async fn a_second_node_on_one_folder_is_refused() {
     let first = cluster.node();
     cluster.coordinator.until("a session", |heard| !heard.reports.is_empty()).await;
     let error = cluster.node().end().await.unwrap_err();
-    assert!(matches!(error, RunError::DataDir(DataDirError::Taken(_))), "{error:?}");
+    assert!(matches!(error, RunError::DataDir(DataDirError::Taken { .. })), "{error:?}");
     assert!(!first.ended());
 }

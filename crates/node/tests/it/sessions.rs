@@ -98,3 +98,25 @@ async fn a_refusal_is_shown_and_retried_without_haste() {
     cluster.coordinator.change(|script| script.refuses = None);
     cluster.coordinator.until("a session", |heard| !heard.reports.is_empty()).await;
 }
+
+#[tokio::test]
+async fn a_wish_may_come_as_its_changes_and_a_gap_ends_the_session() {
+    let cluster = Cluster::start();
+    let segments = [1, 2, 3].map(|id| cluster.push(id, &content(1)));
+    cluster.coordinator.want(&segments[..2]);
+    let node = cluster.node();
+    let heard = cluster.coordinator.until("the whole wish", |heard| heard.holds(&[1, 2])).await;
+    assert!(heard.hellos[0].reads_changes);
+    cluster.coordinator.want_also(2, &segments[2..], &[1]);
+    cluster.coordinator.until("the change", |heard| heard.holds(&[2, 3])).await;
+    cluster.coordinator.want_also(3, &[], &[3, 9]);
+    let heard = cluster.coordinator.until("another change", |heard| heard.holds(&[2])).await;
+    assert_eq!((heard.hellos.len(), heard.reports.last().unwrap().desired_version), (1, 4));
+
+    cluster.coordinator.want_also(3, &segments[..1], &[]);
+    cluster.coordinator.until("a new session", |heard| heard.hellos.len() >= 2).await;
+    let (_, ready) = node.page("/ready").await;
+    assert_eq!(ready["held"], 1, "it keeps what it has: {ready}");
+    cluster.coordinator.want(&segments[..1]);
+    cluster.coordinator.until("the whole wish", |heard| heard.holds(&[1])).await;
+}
