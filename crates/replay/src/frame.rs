@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    Options, Outcome, ScenarioError, routing,
+    Options, Outcome, ScenarioError, readiness, routing, shard_client,
     yaml::{At, Fields, Node},
 };
 
@@ -27,10 +27,8 @@ pub(crate) fn replay(root: &Node, options: &Options) -> Result<Outcome, Scenario
     let kind = fields.require("kind")?;
     let run = match kind.word(&KINDS)? {
         Kind::Routing => routing::replay,
-        Kind::Readiness | Kind::ShardClient => {
-            let word = kind.text()?;
-            return Err(kind.error(format_args!("scenarios of kind '{word}' cannot be replayed yet")));
-        }
+        Kind::Readiness => readiness::replay,
+        Kind::ShardClient => shard_client::replay,
     };
     let name = kebab_case(&fields.require("name")?)?;
     fields.optional("about", one_line)?;
@@ -67,6 +65,17 @@ pub(crate) struct RawStep<'a> {
     pub(crate) beside: Fields<'a>,
     /// What stands under `expect`.
     pub(crate) expect: Option<At<'a>>,
+}
+
+/// A step as its kind has read it: an action and what is expected of it.
+#[derive(Debug)]
+pub(crate) struct Step<A, E> {
+    /// Where it stands in the file.
+    pub(crate) line: u64,
+    /// The action key.
+    pub(crate) name: &'static str,
+    pub(crate) action: A,
+    pub(crate) expect: E,
 }
 
 /// The steps of a scenario whose kind knows these actions.

@@ -1,12 +1,12 @@
-//! Scenario files through the real crates on a virtual clock: "what would the broker do if ...?"
+//! Scenario files through the real crates on a virtual clock: "what would the broker do, the coordinator say, if ...?"
 //!
 //! A scenario is a small YAML document: a state, some events, and what must come out. [`replay`] runs one through the
-//! crates that a broker is made of, never through a second model of them, so a person can ask and a test can hold the
-//! answer. Nothing here reads a clock or a socket; the same text always gives the same outcome.
+//! crates that a broker or a coordinator is made of, never through a second model of them, so a person can ask and a test
+//! can hold the answer. Nothing here reads a clock or a socket; the same text always gives the same outcome.
 //!
 //! The head of a file, its steps, the comparing and the telling are common to all kinds of scenarios; what the steps of
-//! one kind mean is a module of its own. `routing` can be replayed so far. The folder `scenarios/` at the root of the
-//! repository describes the format and holds examples.
+//! one kind mean is a module of its own. The folder `scenarios/` at the root of the repository describes the format and holds
+//! examples.
 //!
 //! ```
 //! use pointsman_replay::{Format, Options, replay};
@@ -35,10 +35,15 @@
 //! # Ok::<(), pointsman_replay::ScenarioError>(())
 //! ```
 
+mod errors;
 mod frame;
+mod leaders;
 mod outcome;
+mod readiness;
 mod report;
 mod routing;
+mod series;
+mod shard_client;
 mod source;
 mod yaml;
 
@@ -50,7 +55,8 @@ pub use yaml::ScenarioError;
 /// What a replay does besides comparing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Explain each choice of a node in [`StepOutcome::explanation`].
+    /// Explain each choice of a node, each answer of the coordinator, and each try of a request by shard, in
+    /// [`StepOutcome::explanation`].
     pub explain: bool,
 }
 

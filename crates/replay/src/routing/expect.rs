@@ -3,8 +3,8 @@
 use pointsman_routing::Sample;
 use serde_json::{Map, Value, json};
 
-use super::metrics::{Query, number};
-use crate::{Mismatch, frame::as_set};
+use super::metrics::Query;
+use crate::{Mismatch, frame::as_set, series::number};
 
 /// What stands under `expect`; only that is compared.
 #[derive(Debug, Default)]

@@ -5,6 +5,8 @@ use std::fmt;
 use pointsman_routing::{Sample, SampleKind};
 use serde_json::Value;
 
+use crate::series::{self, number};
+
 /// A figure that scenarios may ask for.
 #[derive(Debug)]
 struct Metric {
@@ -64,14 +66,12 @@ pub(super) struct Query {
 impl Query {
     /// Reads `name` or `name{label="value",other="value"}`. The name is the short one or that of Prometheus.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let (name, rest) = text.split_at(text.find('{').unwrap_or(text.len()));
-        let name = name.trim();
+        let (name, labels) = series::parse(text)?;
         let metric =
             METRICS.iter().find(|metric| metric.short == name || metric.name == name).ok_or_else(|| {
                 let known: Vec<_> = METRICS.iter().map(|metric| metric.short).collect();
                 format!("unknown metric '{name}'; known here: {}", known.join(", "))
             })?;
-        let labels = if rest.is_empty() { Vec::new() } else { labels(rest)? };
         if let Some((label, _)) = labels.iter().find(|(label, _)| !metric.labels.contains(&label.as_str())) {
             return Err(format!("'{name}' has no label '{label}'; it has: {}", metric.labels.join(", ")));
         }
@@ -95,63 +95,15 @@ impl Query {
     }
 }
 
-/// `{label="value",other="value"}`; a backslash takes the next character as it is.
-fn labels(text: &str) -> Result<Vec<(String, String)>, String> {
-    let bad = || format!("'{text}' is not of the form {{label=\"value\",other=\"value\"}}");
-    let mut rest = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).ok_or_else(bad)?.trim();
-    let mut labels = Vec::new();
-    while !rest.is_empty() {
-        let (label, quoted) = rest.split_once('=').ok_or_else(bad)?;
-        let quoted = quoted.trim_start().strip_prefix('"').ok_or_else(bad)?;
-        let (value, after) = unquote(quoted).ok_or_else(bad)?;
-        labels.push((label.trim().to_owned(), value));
-        let after = after.trim_start();
-        rest = match after.strip_prefix(',') {
-            Some(next) => next.trim_start(),
-            None if after.is_empty() => after,
-            None => return Err(bad()),
-        };
-    }
-    Ok(labels)
-}
-
-/// The text up to the closing quote, and what follows it.
-fn unquote(text: &str) -> Option<(String, &str)> {
-    let mut value = String::new();
-    let mut characters = text.char_indices();
-    while let Some((at, character)) = characters.next() {
-        match character {
-            '"' => return Some((value, text.get(at + 1..)?)),
-            '\\' => value.push(characters.next()?.1),
-            other => value.push(other),
-        }
-    }
-    None
-}
-
 /// As it was asked for, by its short name.
 impl fmt::Display for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        series(
+        series::write(
             f,
             self.metric.short,
             self.labels.iter().map(|(label, value)| (label.as_str(), value.as_str())),
         )
     }
-}
-
-fn series<'a>(
-    to: &mut impl fmt::Write,
-    name: &str,
-    labels: impl Iterator<Item = (&'a str, &'a str)>,
-) -> fmt::Result {
-    to.write_str(name)?;
-    let mut open = '{';
-    for (label, value) in labels {
-        write!(to, "{open}{label}={value:?}")?;
-        open = ',';
-    }
-    if open == ',' { to.write_char('}') } else { Ok(()) }
 }
 
 /// Every series by its short name with labels, for outcomes.
@@ -160,18 +112,8 @@ pub(super) fn all(samples: &[Sample]) -> serde_json::Map<String, Value> {
         let metric = METRICS.iter().find(|metric| metric.name == sample.name)?;
         let mut key = String::new();
         let labels = sample.labels.iter().map(|(label, value)| (*label, value.as_str()));
-        series(&mut key, metric.short, labels).ok()?;
+        series::write(&mut key, metric.short, labels).ok()?;
         Some((key, number(Some(sample.value))))
     };
     samples.iter().filter_map(entry).collect()
-}
-
-/// A number without a needless fraction; `None` is null.
-pub(super) fn number(value: Option<f64>) -> Value {
-    let Some(value) = value else { return Value::Null };
-    #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
-    if value.fract() == 0.0 && value.abs() < 1e15 {
-        return Value::from(value as i64);
-    }
-    Value::from(value)
 }

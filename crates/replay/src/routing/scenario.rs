@@ -11,6 +11,7 @@ use pointsman_instance_selector::AdaptiveKind;
 use pointsman_routing::{RouteRequest, Wanted};
 
 use super::{expect::Expectations, names::Names};
+use crate::frame;
 
 /// The whole file.
 #[derive(Debug)]
@@ -36,13 +37,7 @@ pub(super) struct Broker {
 }
 
 /// One step.
-#[derive(Debug)]
-pub(super) struct Step {
-    pub(super) line: u64,
-    pub(super) name: &'static str,
-    pub(super) action: Action,
-    pub(super) expect: Expectations,
-}
+pub(super) type Step = frame::Step<Action, Expectations>;
 
 /// What a step does.
 #[derive(Debug)]

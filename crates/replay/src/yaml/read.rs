@@ -22,6 +22,16 @@ impl<'a> At<'a> {
         Self { node, line: node.line, path: String::new() }
     }
 
+    /// A tree that stands under `path`, although it was put together from several places.
+    pub(crate) fn rooted(node: &'a Node, path: &str) -> Self {
+        Self { node, line: node.line, path: path.to_owned() }
+    }
+
+    /// The tree itself.
+    pub(crate) fn node(&self) -> &'a Node {
+        self.node
+    }
+
     fn field(&self, key: &'a Node, node: &'a Node) -> Self {
         let path =
             if self.path.is_empty() { key.value.to_string() } else { format!("{}.{}", self.path, key.value) };
@@ -181,6 +191,15 @@ impl<'a> Fields<'a> {
         read: impl FnOnce(&At<'a>) -> Result<T, ScenarioError>,
     ) -> Result<Option<T>, ScenarioError> {
         self.take(key).map(|at| read(&at)).transpose()
+    }
+
+    /// The field, read, if it is there and not null.
+    pub(crate) fn given<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&At<'a>) -> Result<T, ScenarioError>,
+    ) -> Result<Option<T>, ScenarioError> {
+        self.take(key).filter(|at| !at.is_null()).map(|at| read(&at)).transpose()
     }
 
     /// Refuses what is left.

@@ -62,6 +62,30 @@ impl fmt::Display for Value {
     }
 }
 
+impl Node {
+    /// The value under a key of a map.
+    pub(crate) fn get(&self, key: &str) -> Option<&Self> {
+        let Value::Map(entries) = &self.value else { return None };
+        entries.iter().find(|(name, _)| name.value.to_string() == key).map(|(_, value)| value)
+    }
+
+    /// Puts another tree over this one: maps at every depth by key, everything else as a whole. A key that becomes null
+    /// stays as null.
+    pub(crate) fn merge(&mut self, over: &Self) {
+        let (Value::Map(entries), Value::Map(changes)) = (&mut self.value, &over.value) else {
+            return self.clone_from(over);
+        };
+        let name = |key: &Self| key.value.to_string();
+        let places: BTreeMap<String, usize> = entries.iter().map(|(key, _)| name(key)).zip(0..).collect();
+        for (key, change) in changes {
+            match places.get(&name(key)).and_then(|at| entries.get_mut(*at)) {
+                Some((_, value)) => value.merge(change),
+                None => entries.push((key.clone(), change.clone())),
+            }
+        }
+    }
+}
+
 /// Reads the one document of a text.
 pub(crate) fn parse(text: &str) -> Result<Node, ScenarioError> {
     let root: Node = serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
@@ -213,6 +237,33 @@ mod tests {
         let (line, text) = error("a: 1\nb:\n  c: 1\n  d: 2\n  c: 3\n");
         assert_eq!(line, Some(5));
         assert!(text.contains("b.c") && text.contains("line 3"), "{text}");
+    }
+
+    /// A tree without its lines.
+    fn words(node: &Node) -> String {
+        match &node.value {
+            Value::Map(entries) => {
+                let entry = |(key, value): &(Node, Node)| format!("{}: {}", key.value, words(value));
+                format!("{{{}}}", entries.iter().map(entry).collect::<Vec<_>>().join(", "))
+            }
+            Value::List(items) => format!("[{}]", items.iter().map(words).collect::<Vec<_>>().join(", ")),
+            scalar => scalar.to_string(),
+        }
+    }
+
+    #[test]
+    fn maps_merge_at_every_depth_and_the_rest_is_replaced() {
+        for (base, over, merged) in [
+            ("{a: {b: 1, c: 2}}", "{a: {c: 3, d: 4}}", "{a: {b: 1, c: 3, d: 4}}"),
+            ("{a: [1, 2], b: 1}", "{a: [3]}", "{a: [3], b: 1}"),
+            ("{a: {b: 1}}", "{a: null}", "{a: null}"),
+            ("{a: null}", "{a: {b: 1}}", "{a: {b: 1}}"),
+            ("{a: [1]}", "{a: {b: 1}}", "{a: {b: 1}}"),
+        ] {
+            let mut tree = parse(base).unwrap();
+            tree.merge(&parse(over).unwrap());
+            assert_eq!(words(&tree), merged, "{base} and {over}");
+        }
     }
 
     #[test]

@@ -2,8 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "tests end by panicking")]
 
+mod assertions;
 mod fuzz;
+mod mutations;
 mod outcomes;
+mod readiness;
 mod refusals;
 mod samples;
+mod shard_client;
 mod sources;

@@ -1,31 +1,16 @@
 //! Files that are no scenarios: the error names the file, the line and the key.
 
-use pointsman_replay::{Options, replay};
+use super::assertions::{assert_says, refusal};
 
 const HEAD: &str = "kind: routing\nname: it\nabout: it\n";
 
 /// Steps that declare what the others need, on line 5.
 const DECLARED: &str = "  - nodes: {n1: {}, e1: {cluster: east}}\n  - collection: {name: t, segments: {s0: {assigned: [n1], observed: [n1]}}}\n";
 
-fn refusal(text: &str) -> String {
-    match replay(text, "some/file.yaml", &Options::default()) {
-        Ok(outcome) => panic!("not refused:\n{text}\n{outcome:?}"),
-        Err(error) => error.to_string(),
-    }
-}
-
 /// The error of a step; the step is on line 8.
 fn step(step: &str) -> String {
     let text = format!("{HEAD}clusters: [local, east]\nsteps:\n{DECLARED}  - {step}\n");
     refusal(&text)
-}
-
-#[track_caller]
-fn assert_says(error: &str, line: u64, parts: &[&str]) {
-    assert!(error.starts_with(&format!("some/file.yaml:{line}: ")), "line {line}: {error}");
-    for part in parts {
-        assert!(error.contains(part), "'{part}' is not in: {error}");
-    }
 }
 
 #[test]
@@ -41,7 +26,6 @@ fn what_stands_in_the_head() {
         2,
         &["kind", "'rooting' is none of routing"],
     );
-    assert_says(&refusal("kind: readiness\nname: it\nsteps: []\n"), 1, &["kind", "cannot be replayed yet"]);
     assert_says(&refusal("kind: routing\nname: Not Kebab\nsteps: []\n"), 2, &["name", "kebab-case"]);
     assert_says(
         &refusal("kind: routing\nname: it\nabout: |\n  a\n  b\nsteps: []\n"),

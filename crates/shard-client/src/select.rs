@@ -1,0 +1,106 @@
+//! Choosing the node that a request goes to.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use pointsman_clock::MonoTime;
+use pointsman_ids::{ErrorCode, NodeId};
+use smallvec::SmallVec;
+
+use crate::{
+    Balancer, Connect, Leader, Result, ShardClient, ShardError, ShardWorkload,
+    candidates::{Candidates, Look},
+    counters::add,
+};
+
+/// The node that was chosen.
+#[derive(Debug)]
+pub struct Selected {
+    /// The node.
+    pub leader: Leader,
+    /// The work that counts at the balancer; `None`: the node was preferred, and the balancer neither asked nor told.
+    pub work: Option<InFlight>,
+}
+
+/// Work that a balancer counts as begun. Dropping it takes the work back, whatever became of it.
+#[derive(Debug)]
+pub struct InFlight {
+    balancer: Arc<dyn Balancer>,
+    node: NodeId,
+    nq: i64,
+    kept: bool,
+}
+
+impl InFlight {
+    /// Leaves the work in the balancer's books: the caller ends it with [`Balancer::cancel`].
+    pub fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.balancer.cancel(self.node, self.nq);
+        }
+    }
+}
+
+impl<K: Connect> ShardClient<K> {
+    /// Chooses a leader of the shard: from the cache, and after any error once more past it. A fresh look that finds only
+    /// excluded leaders empties `excluded`.
+    ///
+    /// # Errors
+    /// Of the second look: an error of the read; `collection_not_fully_loaded` when the scope has no leader;
+    /// `channel_not_available` when no candidate is left; the balancer's error; `node_not_available` when the balancer
+    /// picks a stranger.
+    pub async fn select_node<R>(
+        &self,
+        workload: &ShardWorkload<R>,
+        excluded: &mut BTreeSet<NodeId>,
+        deadline: Option<MonoTime>,
+    ) -> Result<Selected> {
+        match self.select_once(workload, excluded, false, deadline).await {
+            Ok(selected) => Ok(selected),
+            Err(error) => {
+                tracing::debug!(shard = %workload.shard, %error, "nobody chosen from the cache, asking past it");
+                self.select_once(workload, excluded, true, deadline).await
+            }
+        }
+    }
+
+    async fn select_once<R>(
+        &self,
+        workload: &ShardWorkload<R>,
+        excluded: &mut BTreeSet<NodeId>,
+        past_the_cache: bool,
+        deadline: Option<MonoTime>,
+    ) -> Result<Selected> {
+        let (leaders, disabled) =
+            self.read_shard(workload.collection, &workload.shard, past_the_cache, deadline).await?;
+        add(&self.inner.counters.skipped_disabled, disabled);
+        let look = Look { leaders: &leaders, past_the_cache, view: &*self.inner.view };
+        let candidates = look.candidates(workload, excluded)?;
+        add(&self.inner.counters.skipped_excluded, candidates.passed_over);
+        if let Some(preferred) = workload.preferred {
+            if let Some(leader) = candidates.preferred(preferred) {
+                add(&self.inner.counters.preferred_hit, 1);
+                return Ok(Selected { leader: leader.clone(), work: None });
+            }
+            add(&self.inner.counters.preferred_unavailable, 1);
+        }
+        self.by_balancer(&candidates, workload.nq)
+    }
+
+    fn by_balancer(&self, candidates: &Candidates<'_>, nq: i64) -> Result<Selected> {
+        self.inner.balancer.register(&candidates.all);
+        let offered: SmallVec<[NodeId; 8]> = candidates.offered.iter().map(|leader| leader.node).collect();
+        let node = self.inner.balancer.pick(&offered, nq, self.now())?;
+        let work = InFlight { balancer: self.inner.balancer.clone(), node, nq, kept: false };
+        let picked = candidates.all.iter().find(|leader| leader.node == node);
+        let Some(leader) = picked else {
+            let text = format!("the balancer picked node {node}, which does not lead the shard");
+            return Err(ShardError::new(ErrorCode::NodeNotAvailable, text));
+        };
+        Ok(Selected { leader: Leader::clone(leader), work: Some(work) })
+    }
+}
