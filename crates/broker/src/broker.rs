@@ -32,7 +32,7 @@ impl Broker {
     /// Everything that is counted and measured, in Prometheus' text format; `None`: this process has no metrics.
     pub(crate) fn render_metrics(&self) -> Option<String> {
         let registry = self.metrics.as_ref()?;
-        metrics::feed(&self.routing.view(), &self.routing.feed());
+        metrics::feeds(&self.routing.view(), &self.routing.feeds());
         self.queries.publish_metrics();
         Some(registry.render() + &exposition::render(&self.routing.view().samples()))
     }

@@ -2,10 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use pointsman_proto::broker::v1::{
-    GetStatusRequest, GetStatusResponse, NodeHealth,
-    broker_status_server::{BrokerStatus, BrokerStatusServer},
-    routing_server::RoutingServer,
+use pointsman_proto::{
+    broker::v1::{
+        GetStatusRequest, GetStatusResponse, NodeHealth,
+        broker_status_server::{BrokerStatus, BrokerStatusServer},
+    },
+    encoded::routing_server::RoutingServer,
 };
 use pointsman_routing::NodeStatus;
 use tokio::net::TcpListener;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use pointsman_engine::QueryError;
-use pointsman_ids::UnavailableCause;
+use pointsman_ids::{ErrorCode, UnavailableCause};
 use pointsman_routing::{FeedState, RoutingView};
 
 const QUERIES: &str = "pointsman_broker_queries_total";
@@ -33,10 +33,15 @@ pub(crate) fn describe() {
     );
     describe_gauge!(RUNNING, "Queries that run.");
     describe_gauge!(WAITING, "Queries that wait for a place.");
-    describe_counter!(PARTIAL, "Partial answers, by cause.");
+    describe_counter!(PARTIAL, "Partial answers, by cause of what is missing.");
     describe_counter!(NO_NODE, "Queries whose segments nobody could answer for.");
-    describe_gauge!(FEED_VERSION, "Version of the routing feed that the broker routes by.");
-    describe_gauge!(CONNECTED, "1 while the watch of the coordinator lives.");
+    describe_gauge!(
+        FEED_VERSION,
+        "Version of the cluster's routing feed that the broker routes by; 0: none."
+    );
+    describe_gauge!(CONNECTED, "1 while the watch of the cluster's coordinator lives.");
+    // A counter that is absent until something happens cannot be told from one that was renamed.
+    [RETRIES, BUDGET, NO_NODE].into_iter().for_each(|name| counter!(name).increment(0));
 }
 
 /// How a query ended.
@@ -103,6 +108,8 @@ pub(crate) fn part_rerouted(failure: &QueryError) {
     let cause = match failure {
         QueryError::Unreachable { .. } => "unreachable",
         QueryError::Interrupted { .. } => "interrupted",
+        QueryError::Refused { busy: true, .. } => "too_many_requests",
+        QueryError::Refused { .. } => "not_serving",
         QueryError::NotLoaded { .. } => "not_loaded",
         QueryError::NodeFailed { memory: true, .. } => "out_of_memory",
         _ => "failed",
@@ -118,6 +125,11 @@ pub(crate) fn retry_budget_exhausted(times: u64) {
 /// One answer lacks segments for this cause.
 pub(crate) fn partial_answer(cause: UnavailableCause) {
     counter!(PARTIAL, "cause" => cause.as_str()).increment(1);
+}
+
+/// One answer lacks what a cluster may hold, for this error.
+pub(crate) fn partial_cluster(error: ErrorCode) {
+    counter!(PARTIAL, "cause" => error.name()).increment(1);
 }
 
 /// One answer was cut by a limit of the broker.
@@ -136,10 +148,15 @@ pub(crate) fn admission(running: usize, waiting: usize) {
     gauge!(WAITING).set(waiting as f64);
 }
 
-/// State of the feed of the local cluster.
-pub(crate) fn feed(view: &RoutingView, feed: &FeedState) {
-    gauge!(CONNECTED).set(if feed.connected { 1.0 } else { 0.0 });
-    gauge!(FEED_VERSION).set(view.snapshot().version.0 as f64);
+/// State of the feed of every cluster.
+pub(crate) fn feeds(view: &RoutingView, feeds: &[FeedState]) {
+    for feed in feeds {
+        gauge!(CONNECTED, "cluster" => feed.cluster.to_string()).set(if feed.connected { 1.0 } else { 0.0 });
+    }
+    for (cluster, snapshot) in view.clusters() {
+        let version = snapshot.map_or(0, |snapshot| snapshot.version.0);
+        gauge!(FEED_VERSION, "cluster" => cluster.to_string()).set(version as f64);
+    }
 }
 
 /// What the figures that routing keeps itself mean.

@@ -7,10 +7,6 @@ use datafusion::{
         array::{RecordBatch, StringArray},
         datatypes::{DataType, Field, Schema},
     },
-    common::{
-        ScalarValue,
-        tree_node::{TreeNode, TreeNodeRecursion},
-    },
     execution::{
         SessionState, SessionStateBuilder,
         disk_manager::{DiskManagerBuilder, DiskManagerMode},
@@ -18,7 +14,7 @@ use datafusion::{
         object_store::ObjectStoreRegistry,
         runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
-    logical_expr::{Expr, LogicalPlan},
+    logical_expr::LogicalPlan,
     physical_optimizer::optimizer::PhysicalOptimizer,
     physical_plan::ExecutionPlan,
     prelude::SessionConfig,
@@ -30,9 +26,12 @@ use pointsman_ids::{Error, ErrorCode, Result};
 
 use crate::{
     bounded,
+    broadcast::{self, BroadcastJoins},
     catalog::Catalog,
     failure::{QueryError, planning},
-    limits::refuse,
+    idle::without_idle_tasks,
+    logical::{check_constants, check_logical, unites},
+    options::QueryScans,
     pace::paced,
     pinning::with_pinning,
     planned::{PlannedQuery, Work},
@@ -174,8 +173,10 @@ fn template(target_partitions: usize, runtime: Arc<RuntimeEnv>) -> datafusion::e
         .with_repartition_file_scans(false);
     config.options_mut().execution.collect_statistics = false;
     // An answer counts the rows that nodes delivered: a count from statistics would hide that a node is gone.
-    let rules = PhysicalOptimizer::new().rules;
-    let rules = rules.into_iter().filter(|rule| rule.name() != "aggregate_statistics").collect();
+    let mut rules = PhysicalOptimizer::new().rules;
+    rules.retain(|rule| rule.name() != "aggregate_statistics");
+    let joins = rules.iter().position(|rule| rule.name() == broadcast::AFTER);
+    rules.insert(joins.map_or(rules.len(), |at| at + 1), Arc::new(BroadcastJoins));
     let builder = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)
@@ -209,8 +210,11 @@ impl Job {
         check_logical(&logical)?;
         let logical = session.optimize(&logical).map_err(invalid)?;
         check_constants(&logical)?;
+        let query = QueryScans { scans: Arc::clone(&scans), unites: unites(&logical).map_err(invalid)? };
+        session.config_mut().options_mut().extensions.insert(query);
         let planner = Arc::clone(session.query_planner());
         let plan = planner.create_physical_plan(&logical, &session).await.map_err(invalid)?;
+        let plan = without_idle_tasks(plan).map_err(invalid)?;
         let assignment = scans.assignment();
         let stages = check_plan(&plan, &assignment)?;
         let collections = Arc::new(scans.collections());
@@ -218,6 +222,10 @@ impl Job {
         if let Some(retry) = &retry {
             let resolver = Resolver::with_retry(self.shared.channels.clone(), Arc::clone(retry));
             session.config_mut().set_distributed_channel_resolver(resolver);
+        }
+        if scans.stay_on_host() {
+            // Compression saves nothing but a network.
+            session.config_mut().set_distributed_compression(None).map_err(invalid)?;
         }
         // Nodes pace their own stages.
         let plan = if stages == 0 { paced(plan).map_err(invalid)? } else { plan };
@@ -248,77 +256,11 @@ impl Job {
         let mut session = self.shared.template.clone();
         session.mark_start_execution();
         let resolver = Resolver::new(self.shared.channels.clone(), Some(Arc::clone(loss)));
-        let config = session.config_mut();
-        config.set_extension(Arc::clone(scans));
-        config.set_distributed_channel_resolver(resolver);
+        session.config_mut().set_distributed_channel_resolver(resolver);
         let catalog = QueryCatalog { catalog: Arc::clone(&self.catalog), scans: Arc::clone(scans) };
         session.register_catalog_list(Arc::new(catalog));
         session
     }
-}
-
-/// Refuses what cannot run in stages: a stage runs once, a recursive term does not.
-fn check_logical(plan: &LogicalPlan) -> Result<()> {
-    let mut recursive_scan = false;
-    let found = plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::RecursiveQuery(recursive) = node {
-            for term in [&recursive.static_term, &recursive.recursive_term] {
-                recursive_scan |= term.exists(|node| Ok(scans_collection(node)))?;
-            }
-        }
-        Ok(TreeNodeRecursion::Continue)
-    });
-    found.map_err(|error| planning(&error, ErrorCode::SqlInvalid))?;
-    if recursive_scan { Err(refuse("a recursive query cannot read collections")) } else { Ok(()) }
-}
-
-/// Bytes of a constant that is copied for every row of a batch.
-const MAX_COPIED: usize = 16 << 10;
-
-/// Refuses large constants where there are many rows to copy them for. Text is not copied, being held as views.
-fn check_constants(plan: &LogicalPlan) -> Result<()> {
-    let mut many_rows = false;
-    let mut largest = 0;
-    let found = plan.apply_with_subqueries(|node| {
-        many_rows |= matches!(
-            node,
-            LogicalPlan::TableScan(_)
-                | LogicalPlan::Values(_)
-                | LogicalPlan::RecursiveQuery(_)
-                | LogicalPlan::Unnest(_)
-        );
-        node.apply_expressions(|expr| {
-            expr.apply(|expr| {
-                if let Expr::Literal(value, _) = expr
-                    && !matches!(value, ScalarValue::Utf8View(_) | ScalarValue::BinaryView(_))
-                {
-                    largest = largest.max(value.size());
-                }
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })
-    });
-    found.map_err(|error| planning(&error, ErrorCode::SqlInvalid))?;
-    if many_rows && largest > MAX_COPIED {
-        return Err(refuse(format!(
-            "a constant of {largest} bytes would be copied for every row, {MAX_COPIED} are allowed"
-        )));
-    }
-    Ok(())
-}
-
-fn scans_collection(node: &LogicalPlan) -> bool {
-    let LogicalPlan::TableScan(scan) = node else { return false };
-    !matches!(scan.table_name.schema(), Some("information_schema")) && !is_work_table(scan)
-}
-
-/// The name of the recursive query inside its own recursive term.
-fn is_work_table(scan: &datafusion::logical_expr::TableScan) -> bool {
-    let provider = datafusion::datasource::source_as_provider(&scan.source);
-    provider.is_ok_and(|provider| {
-        let provider: &dyn std::any::Any = provider.as_ref();
-        provider.is::<datafusion::catalog::cte_worktable::CteWorkTable>()
-    })
 }
 
 /// The rows of EXPLAIN.

@@ -14,7 +14,7 @@ use datafusion::common::DataFusionError;
 use pointsman_ids::{Error, ErrorCode};
 use url::Url;
 
-pub(crate) use self::tag::{AT, INTERRUPTED, UNREACHABLE, is_tagged};
+pub(crate) use self::tag::{AT, BUSY, INTERRUPTED, NOT_SERVING, UNREACHABLE, is_tagged};
 use self::tag::{Kind, Tag};
 use crate::{limits::refuse, location::SegmentPath};
 
@@ -45,6 +45,15 @@ pub enum QueryError {
         /// The worker at the other end.
         node: Url,
         /// What happened.
+        message: String,
+    },
+    /// A node did not take the work. The same work may succeed elsewhere, and the node is not ill.
+    Refused {
+        /// Its worker.
+        node: Url,
+        /// Whether it has no place for more work; else it is starting or draining.
+        busy: bool,
+        /// What it says.
         message: String,
     },
     /// A node does not hold segments that it was asked for: routing is ahead of it or behind.
@@ -79,6 +88,8 @@ impl QueryError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Unreachable { .. } | Self::Interrupted { .. } => ErrorCode::NodeNotAvailable,
+            Self::Refused { busy: true, .. } => ErrorCode::ServiceTooManyRequests,
+            Self::Refused { .. } => ErrorCode::NodeNotServing,
             Self::NotLoaded { .. } => ErrorCode::SegmentNotLoaded,
             Self::NodeFailed { .. } => ErrorCode::NodeIoError,
             Self::Query(error) => error.code(),
@@ -87,11 +98,23 @@ impl QueryError {
         }
     }
 
+    /// What happened, without saying where. Empty where no node is to be named.
+    pub fn what(&self) -> &str {
+        match self {
+            Self::Unreachable { message, .. }
+            | Self::Interrupted { message, .. }
+            | Self::Refused { message, .. }
+            | Self::NodeFailed { message, .. } => message,
+            Self::NotLoaded { .. } | Self::Query(_) | Self::MemoryLimit { .. } | Self::Cancelled => "",
+        }
+    }
+
     /// Whether a node failed, so that the same work may succeed on another.
     pub(crate) fn is_of_node(&self) -> bool {
         match self {
             Self::Unreachable { .. }
             | Self::Interrupted { .. }
+            | Self::Refused { .. }
             | Self::NotLoaded { .. }
             | Self::NodeFailed { .. } => true,
             Self::Query(_) | Self::MemoryLimit { .. } | Self::Cancelled => false,
@@ -111,6 +134,9 @@ impl fmt::Display for QueryError {
                 write!(f, "{nodes} could not be reached or broke off: {message}")
             }
             Self::Interrupted { node, message } => write!(f, "a call to {node} was cut off: {message}"),
+            Self::Refused { node, busy, message } => {
+                write!(f, "node {node} {}: {message}", if *busy { "is busy" } else { "is not serving" })
+            }
             Self::NotLoaded { node, segments } => {
                 at(f, node.as_ref())?;
                 f.write_str("does not hold")?;
@@ -177,6 +203,8 @@ pub(crate) fn classify(error: &DataFusionError) -> QueryError {
     match (tag.kind, node) {
         (Kind::Unreachable, Some(node)) => QueryError::Unreachable { nodes: vec![node], message },
         (Kind::Interrupted, Some(node)) => QueryError::Interrupted { node, message },
+        (Kind::Busy, Some(node)) => QueryError::Refused { node, busy: true, message },
+        (Kind::NotServing, Some(node)) => QueryError::Refused { node, busy: false, message },
         (_, Some(node)) if message.contains(NO_PLAN) => QueryError::Interrupted { node, message },
         (_, node) => answered(node, root, message),
     }

@@ -42,14 +42,19 @@
 
 mod bounded;
 mod bounds;
+mod broadcast;
 mod catalog;
 mod deadline;
 mod engine;
+mod estimate;
 mod failure;
 mod first;
+mod idle;
 pub mod ingest;
 mod limits;
 mod location;
+mod logical;
+mod options;
 mod pace;
 mod pinning;
 mod planned;

@@ -7,7 +7,7 @@ use std::{
 
 use parking_lot::Mutex;
 use pointsman_ids::{Error, ErrorCode, Result, feed::CollectionEntry};
-use url::Url;
+use url::{Host, Url};
 
 use crate::{
     catalog::CollectionTable,
@@ -35,8 +35,7 @@ pub struct CollectionScan {
     pub fail_open: Vec<u32>,
 }
 
-/// The scans of one query while it is planned. Lives in the session's configuration, so that tables and the
-/// planner's handlers find it.
+/// The scans of one query while it is planned.
 #[derive(Debug)]
 pub(crate) struct Scans {
     router: Arc<dyn Router>,
@@ -120,6 +119,20 @@ impl Scans {
 
     pub(crate) fn stage_urls(&self) -> Vec<Url> {
         self.router.stage_nodes().into_iter().map(|(_, url)| url).collect()
+    }
+
+    /// Whether rows never leave this host: all workers that can take part are reached by loopback.
+    pub(crate) fn stay_on_host(&self) -> bool {
+        self.stage_urls().iter().chain(&self.assignment().slots).all(is_loopback)
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
     }
 }
 
@@ -212,4 +225,18 @@ pub(crate) fn check(entry: &CollectionEntry, asked: &[u32], routed: &Routed) -> 
 
 fn internal(why: String) -> Error {
     Error::new(ErrorCode::ServiceInternal, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_known_by_address_or_name() {
+        let is = |url: &str| is_loopback(&url.parse().expect("a URL"));
+        assert!(is("http://127.0.0.1:7301") && is("http://127.1.2.3:1"));
+        assert!(is("http://[::1]:7301") && is("http://localhost:7301"));
+        assert!(!is("http://10.0.0.1:7301") && !is("http://[fe80::1]:7301"));
+        assert!(!is("http://localhost.example.org:7301") && !is("unix:/run/worker"));
+    }
 }

@@ -1,6 +1,6 @@
 //! The way from a plan to workers, in the broker and on nodes: our channels, and errors that say who failed.
 
-use std::sync::Arc;
+use std::{error::Error as StdError, iter::successors, sync::Arc};
 
 use async_trait::async_trait;
 use datafusion::{
@@ -16,15 +16,17 @@ use datafusion_distributed::{
 use futures::{StreamExt, stream::BoxStream};
 use http::HeaderMap;
 use pointsman_channels::{Channels, Failure, failure, transport_text};
+use pointsman_ids::ErrorCode;
+use tonic::Status;
 use url::Url;
 
 use crate::{
-    failure::{AT, INTERRUPTED, QueryError, UNREACHABLE, classify, is_tagged},
+    failure::{AT, BUSY, INTERRUPTED, NOT_SERVING, QueryError, UNREACHABLE, classify, is_tagged},
     first::First,
     retry::{PartChannel, Retry},
 };
 
-/// The first node that was lost while plans were sent out. The engine itself would notice when the first rows are
+/// The first node that was lost, or did not take its work, while plans were sent out. The engine itself would notice when the first rows are
 /// asked for, or only when all rows have come.
 #[derive(Debug, Default)]
 pub(crate) struct FirstLoss(First<QueryError>);
@@ -32,7 +34,7 @@ pub(crate) struct FirstLoss(First<QueryError>);
 impl FirstLoss {
     fn set(&self, error: &DataFusionError) {
         let lost = classify(error);
-        if matches!(lost, QueryError::Unreachable { .. }) {
+        if matches!(lost, QueryError::Unreachable { .. } | QueryError::Refused { .. }) {
             self.0.set(lost);
         }
     }
@@ -137,15 +139,52 @@ fn tag(url: &Url, error: DataFusionError) -> DataFusionError {
     }
     let (word, error) = match error {
         DataFusionError::External(source) => {
-            let word = match failure(source.as_ref()) {
-                Failure::Connect | Failure::Broken => UNREACHABLE,
-                Failure::Stream => INTERRUPTED,
-                Failure::Answer => AT,
+            let (word, text) = match failure(source.as_ref()) {
+                Failure::Connect | Failure::Broken => (UNREACHABLE, transport_text(source.as_ref())),
+                Failure::Stream => (INTERRUPTED, transport_text(source.as_ref())),
+                Failure::Answer => match refusal(source.as_ref()) {
+                    Some((word, text)) => (word, Some(text)),
+                    None => (AT, None),
+                },
             };
-            let source = transport_text(source.as_ref()).map_or(source, Into::into);
-            (word, DataFusionError::External(source))
+            (word, DataFusionError::External(text.map_or(source, Into::into)))
         }
         error => (AT, error),
     };
     DataFusionError::Context(format!("{word}{url}"), Box::new(error))
+}
+
+/// The tag and the words of an answer by which a node does not take the work; `None`: it is none.
+fn refusal(error: &(dyn StdError + 'static)) -> Option<(&'static str, String)> {
+    let mut chain = successors(Some(error), |error| (**error).source());
+    let answer = pointsman_proto::error(chain.find_map(|error| error.downcast_ref::<Status>())?);
+    let word = match answer.code() {
+        ErrorCode::ServiceTooManyRequests => BUSY,
+        ErrorCode::NodeNotServing => NOT_SERVING,
+        _ => return None,
+    };
+    Some((word, answer.message().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use pointsman_ids::Error;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_that_refuses_the_work_is_told_from_one_that_failed_at_it() {
+        let url: Url = "http://127.0.0.1:1".parse().expect("a URL");
+        let answer = |status: Status| classify(&tag(&url, DataFusionError::External(Box::new(status))));
+        let refused =
+            |busy, message: &str| QueryError::Refused { node: url.clone(), busy, message: message.into() };
+        let ours = |code| pointsman_proto::status(&Error::new(code, "not now"));
+        assert_eq!(answer(ours(ErrorCode::ServiceTooManyRequests)), refused(true, "not now"));
+        assert_eq!(answer(Status::resource_exhausted("no place")), refused(true, "no place"));
+        assert_eq!(answer(ours(ErrorCode::NodeNotServing)), refused(false, "not now"));
+        for failed in [Status::unavailable("down"), ours(ErrorCode::NodeIoError), Status::internal("broken")]
+        {
+            assert!(matches!(answer(failed), QueryError::NodeFailed { memory: false, .. }));
+        }
+    }
 }

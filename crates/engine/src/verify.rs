@@ -16,7 +16,7 @@ use pointsman_ids::{Error, ErrorCode, Result};
 use crate::{
     limits::refuse,
     location::{SegmentPath, is_segments},
-    pinning::{file_scan, slot},
+    pinning::{file_scan, slot, task_slots},
     scans::Assignment,
 };
 
@@ -25,15 +25,15 @@ use crate::{
 /// # Errors
 /// `service_internal` for a plan that scans in the wrong place; `sql_invalid` for one that cannot be distributed.
 pub(crate) fn check_plan(plan: &Arc<dyn ExecutionPlan>, assignment: &Assignment) -> Result<usize> {
-    Place { assignment, tasks: 1, head: true, depth: 0 }.check(plan)
+    Place { assignment, slots: &[], head: true, depth: 0 }.check(plan)
 }
 
 /// Where in the plan a node stands.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     assignment: &'a Assignment,
-    /// Tasks of its stage.
-    tasks: usize,
+    /// The slots of its stage's tasks; none where nothing is scanned.
+    slots: &'a [usize],
     /// Whether its stage is the broker's own.
     head: bool,
     /// Boundaries above it.
@@ -46,7 +46,8 @@ impl Place<'_> {
             let Stage::Local(stage) = boundary.input_stage() else {
                 return Err(internal("a stage was sent before it was checked"));
             };
-            let below = Self { tasks: stage.tasks, head: false, depth: self.depth + 1, ..self };
+            let slots = self.slots(&stage.plan, stage.tasks)?;
+            let below = Place { slots: &slots, head: false, depth: self.depth + 1, ..self };
             return below.check(&stage.plan);
         }
         if let Some(leaf) = plan.downcast_ref::<DistributedLeafExec>() {
@@ -64,25 +65,35 @@ impl Place<'_> {
         plan.children().into_iter().try_fold(self.depth, |deepest, child| Ok(self.check(child)?.max(deepest)))
     }
 
-    /// The scan stands in a stage with a task per slot, and each task has exactly the files of its slot.
+    /// The slots of a stage's tasks. No two tasks of a stage that scans have the same.
+    fn slots(self, stage: &Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Vec<usize>> {
+        let slots = task_slots(stage, self.assignment).map_err(|error| internal(&error.strip_backtrace()))?;
+        let Some(slots) = slots else { return Ok(vec![]) };
+        let known = slots.iter().filter(|slot| **slot < self.assignment.slots.len());
+        if slots.len() != tasks || known.collect::<BTreeSet<_>>().len() != tasks {
+            let scanning = slots.len();
+            return Err(internal(&format!("{scanning} tasks that scan stand in a stage of {tasks} tasks")));
+        }
+        Ok(slots)
+    }
+
+    /// The scan stands in a stage on nodes, and each task has files of its slot alone.
     fn check_leaf(self, leaf: &DistributedLeafExec) -> Result<()> {
-        let slots = self.assignment.slots.len();
-        if self.head || self.tasks != slots || leaf.variants().len() != slots {
-            return Err(internal(&format!(
-                "a scan over {slots} nodes stands in a stage of {} tasks",
-                self.tasks
-            )));
+        if self.head || leaf.variants().len() != self.slots.len() {
+            return Err(internal("a scan stands in the broker's own stage, or in one of other tasks"));
         }
         let wanted = files(leaf.original())?;
         let mut found = BTreeSet::new();
-        for (task, variant) in leaf.variants().iter().enumerate() {
+        for ((task, variant), own) in leaf.variants().iter().enumerate().zip(self.slots) {
             let scan = file_scan(variant.as_ref()).ok_or_else(|| internal("a task of a scan is none"))?;
             for file in scan.file_groups.iter().flat_map(FileGroup::files) {
                 let path = file.object_meta.location.as_ref();
                 let routed =
                     slot(file, self.assignment).map_err(|error| internal(&error.strip_backtrace()))?;
-                if routed != task || !found.insert(path.to_owned()) {
-                    return Err(internal(&format!("task {task} scans '{path}', which is task {routed}'s")));
+                if routed != *own || !found.insert(path.to_owned()) {
+                    return Err(internal(&format!(
+                        "task {task} of slot {own} scans '{path}' of slot {routed}"
+                    )));
                 }
             }
         }
@@ -210,7 +221,7 @@ mod tests {
     #[test]
     fn scans_in_the_wrong_place_are_refused() {
         let right = || pinned(&[1, 2, 3], [&[1], &[2, 3]]);
-        assert!(refused(&right()).contains("stage of 1 tasks"), "in the broker");
+        assert!(refused(&right()).contains("the broker's own stage"), "in the broker");
         assert!(refused(&staged(right(), 1)).contains("stage of 1 tasks"), "in a single task");
         assert!(refused(&staged(right(), 3)).contains("stage of 3 tasks"), "in too many tasks");
     }
@@ -218,15 +229,20 @@ mod tests {
     #[test]
     fn scans_of_the_wrong_files_are_refused() {
         assert!(
-            refused(&staged(pinned(&[1, 2], [&[2], &[1]]), 2)).contains("task 0 scans"),
+            refused(&staged(pinned(&[1, 2, 3], [&[1, 2], &[3]]), 2))
+                .contains("task 0 of slot 0 scans '2/c/s'"),
             "on the wrong node"
+        );
+        assert!(
+            refused(&staged(pinned(&[2, 3], [&[2], &[3]]), 2)).contains("2 tasks that scan"),
+            "two tasks on one node"
         );
         assert!(
             refused(&staged(pinned(&[1, 2, 3], [&[1], &[2]]), 2)).contains("leaves out"),
             "one is missing"
         );
         assert!(
-            refused(&staged(pinned(&[1, 2], [&[1], &[2, 2]]), 2)).contains("task 1 scans"),
+            refused(&staged(pinned(&[1, 2], [&[1], &[2, 2]]), 2)).contains("task 1 of slot 1 scans '2/c/s'"),
             "one stands twice"
         );
         assert!(

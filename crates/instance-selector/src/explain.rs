@@ -212,7 +212,7 @@ impl Watch for Rules {
 /// What became of every requested segment.
 fn fates(selection: &Selection) -> BTreeMap<u32, Fate> {
     let mut fates = BTreeMap::new();
-    for part in selection.parts() {
+    for part in &selection.parts {
         fates.extend(part.segments.iter().map(|segment| (*segment, Fate::Served(part.node))));
         fates.extend(part.optional.iter().map(|segment| (*segment, Fate::OptionalSent(part.node))));
     }

@@ -38,7 +38,7 @@
 //! let states = States::build(&settings, &nodes, [segment(&copies), segment(&copies[1..])], Duration::ZERO)?;
 //!
 //! let selection = select(&states, &nodes, &Request::all(7))?;
-//! let parts: Vec<_> = selection.parts().map(|part| (part.node, part.segments)).collect();
+//! let parts: Vec<_> = selection.parts.iter().map(|part| (part.node, &part.segments[..])).collect();
 //! assert_eq!(parts, [(places[0], &[0][..])]);
 //! assert_eq!(selection.unavailable.len(), 1);
 //!

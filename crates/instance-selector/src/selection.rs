@@ -9,11 +9,8 @@ use crate::{FailOpenGate, NodeIndex};
 /// [`unavailable`](Self::unavailable), [`dropped`](Self::dropped). Lists keep the order of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    pub(crate) ends: Vec<PartEnd>,
-    /// Served segments, part by part.
-    pub(crate) segments: Vec<u32>,
-    /// Optional segments that are sent, part by part.
-    pub(crate) optional: Vec<u32>,
+    /// The nodes that are asked, by place, ascending.
+    pub parts: Vec<Part>,
     /// Optional segments whose node serves nothing in this request: nobody is contacted for them alone.
     pub optional_skipped: Vec<u32>,
     /// New segments that nobody routable should serve: they are nowhere yet, and nothing is missing without them.
@@ -35,47 +32,25 @@ pub struct Selection {
     pub pools: Vec<(GroupNumber, u64)>,
 }
 
-/// Where the segments of a part end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PartEnd {
-    pub(crate) node: NodeIndex,
-    pub(crate) segments: u32,
-    pub(crate) optional: u32,
-}
-
 /// A node with what it is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
     /// The node.
     pub node: NodeIndex,
     /// Segments that it answers for, in the order of the request; at least one.
-    pub segments: &'a [u32],
+    pub segments: Vec<u32>,
     /// Segments that it may skip: it should serve them and has not loaded them yet.
-    pub optional: &'a [u32],
+    pub optional: Vec<u32>,
 }
 
 impl Selection {
-    /// The nodes that are asked, by place, ascending.
-    pub fn parts(&self) -> impl Iterator<Item = Part<'_>> {
-        let (mut segments, mut optional) = (0, 0);
-        self.ends.iter().map(move |end| {
-            let part = Part {
-                node: end.node,
-                segments: &self.segments[segments..end.segments as usize],
-                optional: &self.optional[optional..end.optional as usize],
-            };
-            (segments, optional) = (end.segments as usize, end.optional as usize);
-            part
-        })
-    }
-
     /// Number of segments that a node answers for.
     pub fn served(&self) -> usize {
-        self.segments.len()
+        self.parts.iter().map(|part| part.segments.len()).sum()
     }
 
     /// Whether nobody is asked.
     pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.parts.is_empty()
     }
 }

@@ -96,6 +96,11 @@ impl States {
         self.rules.selector
     }
 
+    /// Whether there may be segments that move together in one answer: assignment groups, or placement partitions.
+    pub fn may_move_together(&self) -> bool {
+        self.rules.consistent || self.rules.placement.is_some()
+    }
+
     /// Number of positions, those of segments outside the universe included.
     pub fn len(&self) -> usize {
         self.segments.len()

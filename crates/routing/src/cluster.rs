@@ -57,7 +57,7 @@ impl Routed {
     }
 }
 
-/// A node with all that a call to it needs.
+/// A node with all that a call to it needs. Views have one of each member and share it with routing tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoutedNode {
     /// Who.
@@ -99,14 +99,8 @@ impl ClusterView {
     }
 
     /// A member with its address; `None`: the node is no member.
-    pub(crate) fn node(&self, node: NodeIndex) -> Option<RoutedNode> {
-        let member = self.members.get(node)?;
-        Some(RoutedNode {
-            key: self.key(&member.entry.name),
-            url: member.url.clone(),
-            incarnation: member.entry.incarnation,
-            pool: member.entry.pool,
-        })
+    pub(crate) fn node(&self, node: NodeIndex) -> Option<&Arc<RoutedNode>> {
+        self.members.get(node).map(|member| &member.node)
     }
 
     pub(crate) fn place(&self, node: &NodeName) -> Option<NodeIndex> {

@@ -55,11 +55,11 @@ impl<'a> Gaps<'a> {
 
     /// What becomes of all that was asked of a part that cannot be chosen. What does not exist is unknown where it was
     /// named, and what is new is no gap.
-    pub(crate) fn report_all(&mut self, requested: &Requested, without: &BTreeSet<NodeKey>) -> Unchosen {
+    pub(crate) fn report_all(&mut self, requested: &Requested<'_>, without: &BTreeSet<NodeKey>) -> Unchosen {
         let without = self.cluster.node_set(without);
         let (mut positions, named) = match requested {
             Requested::All => ((0..self.span.len).collect(), false),
-            Requested::These(positions) => (positions.clone(), true),
+            Requested::These(positions) => (positions.to_vec(), true),
         };
         let mut seen = BTreeSet::new();
         positions.retain(|at| seen.insert(*at));

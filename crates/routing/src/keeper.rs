@@ -113,7 +113,8 @@ impl Keeper {
     /// one probe tells.
     fn dropped(&mut self, core: &mut Core, url: Result<Url, broadcast::error::RecvError>) {
         let node = url.ok().and_then(|url| core.view().node_by_url(&url));
-        let event = node.map(|node| Event::ProbeWanted { node: node.key, incarnation: node.incarnation });
+        let event =
+            node.map(|node| Event::ProbeWanted { node: node.key.clone(), incarnation: node.incarnation });
         self.handle(core, event);
     }
 
@@ -132,10 +133,10 @@ impl Keeper {
                     self.publish(&core, probes);
                     core.view().clusters[cluster].snapshot.version
                 });
-                if let Err(error) = &taken {
-                    tracing::error!(cluster = %name, %error, "news of the feed are not taken; all of it is asked for");
+                // Whose news are not taken is not heard; the watch tells of it.
+                if taken.is_ok() {
+                    self.contact(cluster, Some(epoch));
                 }
-                self.contact(cluster, Some(epoch));
                 // A watch that does not listen any more has ended.
                 let _ended = answer.send(taken);
             }
@@ -168,7 +169,8 @@ impl Keeper {
         let pairs = || view.clusters.iter().zip(&before.clusters);
         if !pairs().all(|(after, before)| after.members.is(&before.members)) {
             // Connections to a process that is gone are closed before its successor gets a query.
-            self.channels.set_members(view.members().into_iter().map(|node| (node.url, node.incarnation)));
+            let members = view.members().into_iter();
+            self.channels.set_members(members.map(|node| (node.url.clone(), node.incarnation)));
         }
         self.published.view.store(Arc::clone(view));
         if !pairs().all(|(after, before)| Arc::ptr_eq(&after.snapshot, &before.snapshot)) {

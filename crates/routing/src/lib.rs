@@ -43,6 +43,7 @@ mod inputs;
 mod keeper;
 mod manager;
 mod members;
+mod pace;
 mod part;
 mod probes;
 mod reports;

@@ -85,7 +85,7 @@ impl Manager {
             return vec![];
         }
         let view = Arc::make_mut(&mut self.view);
-        let members = view.members.replaced(&after.nodes, &mut view.names);
+        let members = view.members.replaced(&view.name, &after.nodes, &mut view.names);
         let events = members.events(&view.members, &view.name, is_news);
         view.members = members;
         self.nodes_differ = true;

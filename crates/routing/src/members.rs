@@ -11,11 +11,14 @@ use pointsman_ids::{ClusterName, NodeId, NodeKey, NodeName, feed::NodeEntry};
 use pointsman_instance_selector::{Membership, NodeIndex, NodeStatistics, NodeTable};
 use url::Url;
 
+use crate::RoutedNode;
+
 /// A member as the feed describes it, with its address read.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) entry: NodeEntry,
-    pub(crate) url: Url,
+    /// The same in the words of routing tables, which share it.
+    pub(crate) node: Arc<RoutedNode>,
     /// Of this process; from its first request on.
     pub(crate) statistics: Arc<OnceLock<Arc<NodeStatistics>>>,
 }
@@ -47,20 +50,26 @@ impl Members {
         })
     }
 
-    /// These members in place of all before them, at places of `names`. A record without a readable address keeps
+    /// These members of a cluster in place of all before them, at places of `names`. A record without a readable address keeps
     /// the node's last good one; of a node that has none it is skipped. Both are logged.
-    pub(crate) fn replaced(&self, entries: &[NodeEntry], names: &mut Names) -> Self {
+    pub(crate) fn replaced(&self, cluster: &ClusterName, entries: &[NodeEntry], names: &mut Names) -> Self {
         let mut members = vec![];
         for entry in entries {
-            let node = names.introduce(entry.id, &entry.name);
-            let before = self.get(node);
+            let place = names.introduce(entry.id, &entry.name);
+            let before = self.get(place);
             let Some(url) = readable(entry, before) else { continue };
+            let node = Arc::new(RoutedNode {
+                key: NodeKey { cluster: cluster.clone(), node: entry.name.clone() },
+                url,
+                incarnation: entry.incarnation,
+                pool: entry.pool,
+            });
             let same = before.filter(|before| before.entry.incarnation == entry.incarnation);
             let statistics = same.map(|before| before.statistics.clone()).unwrap_or_default();
-            if members.len() <= node.0 as usize {
-                members.resize(node.0 as usize + 1, None);
+            if members.len() <= place.0 as usize {
+                members.resize(place.0 as usize + 1, None);
             }
-            members[node.0 as usize] = Some(Member { entry: entry.clone(), url, statistics });
+            members[place.0 as usize] = Some(Member { entry: entry.clone(), node, statistics });
         }
         Self(members.into())
     }
@@ -112,7 +121,7 @@ fn readable(entry: &NodeEntry, before: Option<&Member>) -> Option<Url> {
         Ok(url) => Some(url),
         Err(error) => {
             let (node, address) = (&entry.name, &entry.address);
-            let kept = before.map(|member| member.url.clone());
+            let kept = before.map(|member| member.node.url.clone());
             tracing::error!(%node, %address, %error, kept = kept.is_some(), "address of the node cannot be read");
             kept
         }

@@ -19,7 +19,7 @@ pub(crate) struct Part<'a> {
     /// Those of the collection, or of the sampler that is asked for.
     pub(crate) states: &'a States,
     request: &'a RouteRequest<'a>,
-    requested: &'a Requested,
+    requested: &'a Requested<'a>,
     without: NodeSet,
     group: Option<GroupNumber>,
     scores: Option<Scores>,
@@ -34,7 +34,7 @@ impl<'a> Part<'a> {
         cluster: &'a ClusterView,
         routed: &'a Routed,
         request: &'a RouteRequest<'a>,
-        requested: &'a Requested,
+        requested: &'a Requested<'a>,
     ) -> Result<Self, Error> {
         let collection = cluster.serving(routed)?;
         let scope = |group| cluster.scope(&collection.entry, group);

@@ -31,7 +31,7 @@ impl Probes {
         let (view, places) = (Arc::clone(&self.view), Arc::clone(&self.places));
         self.running.spawn(async move {
             let _place = places.acquire_owned().await;
-            let answerer = view.load().answerer(probe.key());
+            let answerer = view.load().answerer(probe.key()).cloned();
             let outcome = match answerer {
                 None => Outcome::NotEnabled,
                 Some(node) => {

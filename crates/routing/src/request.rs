@@ -97,7 +97,7 @@ pub struct RoutingTable {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoutedPart {
     /// The node.
-    pub node: RoutedNode,
+    pub node: Arc<RoutedNode>,
     /// Segments that it answers for, in the order of the request; at least one.
     pub segments: Vec<u32>,
     /// New segments that it may skip.

@@ -1,14 +1,17 @@
 //! Routing a request: each cluster's part on its own, then one table of them.
 
-use std::{slice, sync::atomic::Ordering::Relaxed};
+use std::{
+    slice,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use pointsman_ids::{Error, ErrorCode, UnavailableCause};
 use pointsman_instance_selector::{FailOpenGate, Selection, select};
 
 use crate::{
-    RouteRequest, RoutedPart, RoutingTable, RoutingView,
+    RouteRequest, RoutedPart, RoutingTable, RoutingView, Unavailable,
     cluster::{ClusterView, Routed, unknown_group},
-    gaps::Gaps,
+    gaps::{Gaps, Unchosen},
     part::{Part, states},
     spanning::{Span, Spanning},
     split::{Requested, Split},
@@ -52,6 +55,20 @@ impl RoutingView {
         Ok(table)
     }
 
+    /// The segments of a request that [`Self::route`] refuses with `segments_unavailable`: nobody is asked for any of them.
+    /// Those that have nobody come first, then those that would have somebody if they did not go together.
+    pub fn refused(&self, request: &RouteRequest<'_>) -> Vec<Unavailable> {
+        let Ok(spanning) = self.spanning(request.collection) else { return vec![] };
+        let parts = self.located(request.collection, spanning);
+        let entries: Vec<_> = parts.iter().map(|part| part.routed.entry()).collect();
+        let wanted = Split::new(request.segments, spanning, &entries);
+        let each = parts.iter().zip(&wanted.parts);
+        let mut missing: Vec<_> =
+            each.flat_map(|(part, requested)| unchosen(part, request, requested).unavailable).collect();
+        missing.sort_by_key(|missing| missing.cause == UnavailableCause::GroupIncomplete);
+        missing
+    }
+
     /// The parts of a collection in this view.
     pub(crate) fn located<'a>(&'a self, name: &str, spanning: &'a Spanning) -> Vec<Located<'a>> {
         let located = |span: &'a Span| {
@@ -65,7 +82,7 @@ impl RoutingView {
         &self,
         located: &Located<'a>,
         request: &'a RouteRequest<'a>,
-        requested: &'a Requested,
+        requested: &'a Requested<'a>,
     ) -> Result<(Part<'a>, Selection), Error> {
         let part = Part::new(self, located.cluster, located.routed, request, requested)?;
         let selection = part.with(|request| select(part.states, &part.cluster.nodes, request))?;
@@ -124,20 +141,20 @@ impl RoutingTable {
 
     /// Adds what one cluster chose.
     fn add(&mut self, located: &Located<'_>, part: &Part<'_>, selection: Selection) {
-        let start = located.span.start;
-        let shifted = |own: &[u32]| own.iter().map(move |at| start.saturating_add(*at)).collect::<Vec<_>>();
+        let shifted = |own| shifted(own, located.span.start);
         let mut gaps = Gaps::new(located, Some(part.states));
-        for chosen in selection.parts() {
+        self.parts.reserve(selection.parts.len());
+        for chosen in selection.parts {
             match located.cluster.node(chosen.node) {
                 Some(node) => self.parts.push(RoutedPart {
-                    node,
+                    node: Arc::clone(node),
                     segments: shifted(chosen.segments),
                     optional: shifted(chosen.optional),
                 }),
                 // Its address went with it, and what it should answer for is for a retry.
                 None => {
                     part.collection.counters.missing_nodes.fetch_add(1, Relaxed);
-                    self.gaps(&mut gaps, chosen.segments, UnavailableCause::NotLoaded);
+                    self.gaps(&mut gaps, &chosen.segments, UnavailableCause::NotLoaded);
                 }
             }
         }
@@ -145,9 +162,9 @@ impl RoutingTable {
             self.gaps(&mut gaps, slice::from_ref(segment), *cause);
         }
         self.gaps(&mut gaps, &selection.dropped, UnavailableCause::OutsideReplicaGroups);
-        self.fail_open.extend(shifted(&selection.fail_open));
-        self.new.extend(shifted(&selection.new));
-        self.optional_skipped.extend(shifted(&selection.optional_skipped));
+        self.fail_open.extend(shifted(selection.fail_open));
+        self.new.extend(shifted(selection.new));
+        self.optional_skipped.extend(shifted(selection.optional_skipped));
         self.unknown += selection.unknown.len() as u64;
         self.fail_open_gates.push((located.cluster.name.clone(), selection.fail_open_gate));
     }
@@ -157,16 +174,12 @@ impl RoutingTable {
         &mut self,
         located: &Located<'_>,
         request: &RouteRequest<'_>,
-        requested: &Requested,
+        requested: &Requested<'_>,
         error: Error,
     ) {
         let (cluster, collection) = (&located.cluster.name, request.collection);
         tracing::warn!(%cluster, collection, %error, "the part of a remote cluster cannot be chosen");
-        let states = match located.routed {
-            Routed::Built(collection) => Some(states(collection, request.sampler)),
-            Routed::Refused(..) => None,
-        };
-        let gaps = Gaps::new(located, states).report_all(requested, request.without);
+        let gaps = unchosen(located, request, requested);
         self.unavailable.extend(gaps.unavailable);
         self.new.extend(gaps.new);
         self.unknown += gaps.unknown;
@@ -176,4 +189,21 @@ impl RoutingTable {
     fn gaps(&mut self, gaps: &mut Gaps<'_>, segments: &[u32], cause: UnavailableCause) {
         self.unavailable.extend(segments.iter().filter_map(|segment| gaps.report(*segment, cause)));
     }
+}
+
+/// What becomes of a part's segments when it cannot be chosen.
+fn unchosen(located: &Located<'_>, request: &RouteRequest<'_>, requested: &Requested<'_>) -> Unchosen {
+    let states = match located.routed {
+        Routed::Built(collection) => Some(states(collection, request.sampler)),
+        Routed::Refused(..) => None,
+    };
+    Gaps::new(located, states).report_all(requested, request.without)
+}
+
+/// Positions in the whole collection of a part's own, which begins at `start`.
+fn shifted(mut own: Vec<u32>, start: u32) -> Vec<u32> {
+    if start > 0 {
+        own.iter_mut().for_each(|at| *at = at.saturating_add(start));
+    }
+    own
 }

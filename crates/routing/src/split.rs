@@ -1,6 +1,6 @@
 //! The segments of a request, split by cluster.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 use pointsman_ids::{SegmentName, feed::CollectionEntry};
 
@@ -12,24 +12,24 @@ use crate::{
 
 /// The segments that are asked of one cluster, by its own positions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Requested {
+pub(crate) enum Requested<'a> {
     /// All that it has.
     All,
     /// These, in the order of the request.
-    These(Vec<u32>),
+    These(Cow<'a, [u32]>),
 }
 
 /// What is asked of each part.
 #[derive(Debug)]
-pub(crate) struct Split {
-    pub(crate) parts: Vec<Requested>,
+pub(crate) struct Split<'a> {
+    pub(crate) parts: Vec<Requested<'a>>,
     /// How many requested segments no part has.
     pub(crate) unknown: u64,
 }
 
-impl Split {
+impl<'a> Split<'a> {
     /// `entries` are those of the parts of `spanning`, in the same order.
-    pub(crate) fn new(wanted: Wanted<'_>, spanning: &Spanning, entries: &[&Arc<CollectionEntry>]) -> Self {
+    pub(crate) fn new(wanted: Wanted<'a>, spanning: &Spanning, entries: &[&Arc<CollectionEntry>]) -> Self {
         match wanted {
             Wanted::All => Self { parts: vec![Requested::All; spanning.parts.len()], unknown: 0 },
             Wanted::Positions(positions) => by_position(positions, spanning),
@@ -38,11 +38,11 @@ impl Split {
     }
 }
 
-fn by_position(positions: &[u32], spanning: &Spanning) -> Split {
+fn by_position<'a>(positions: &'a [u32], spanning: &Spanning) -> Split<'a> {
     if let [only] = spanning.parts[..]
         && positions.iter().all(|position| *position < only.len)
     {
-        return Split { parts: vec![Requested::These(positions.to_vec())], unknown: 0 };
+        return Split { parts: vec![Requested::These(positions.into())], unknown: 0 };
     }
     let end = spanning.parts.last().map_or(0, |last| last.start + last.len);
     let own = |part: &crate::spanning::Span| {
@@ -52,7 +52,7 @@ fn by_position(positions: &[u32], spanning: &Spanning) -> Split {
     Split { parts: spanning.parts.iter().map(own).collect(), unknown: beyond.len() as u64 }
 }
 
-fn by_name(names: &[SegmentName], entries: &[&Arc<CollectionEntry>]) -> Split {
+fn by_name(names: &[SegmentName], entries: &[&Arc<CollectionEntry>]) -> Split<'static> {
     let mut parts = vec![vec![]; entries.len()];
     let mut unknown = BTreeSet::new();
     for name in names {
@@ -67,5 +67,8 @@ fn by_name(names: &[SegmentName], entries: &[&Arc<CollectionEntry>]) -> Split {
             unknown.insert(name);
         }
     }
-    Split { parts: parts.into_iter().map(Requested::These).collect(), unknown: unknown.len() as u64 }
+    Split {
+        parts: parts.into_iter().map(|part| Requested::These(part.into())).collect(),
+        unknown: unknown.len() as u64,
+    }
 }

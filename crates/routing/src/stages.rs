@@ -1,6 +1,6 @@
 //! Nodes for the stages of a query: chosen from the same routable set as those of its leaves.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use pointsman_ids::{GroupName, NodeKey};
 use pointsman_instance_selector::NodeSet;
@@ -17,15 +17,15 @@ impl RoutingView {
         collections: impl IntoIterator<Item = &'a str>,
         group: Option<&GroupName>,
         without: &BTreeSet<NodeKey>,
-    ) -> Vec<RoutedNode> {
+    ) -> Vec<Arc<RoutedNode>> {
         let names: Vec<_> = collections.into_iter().collect();
-        let mut nodes: Vec<RoutedNode> = vec![];
+        let mut nodes: Vec<Arc<RoutedNode>> = vec![];
         for at in self.clusters_of(&names) {
             let Some(cluster) = self.clusters.get(at) else { continue };
             let may = cluster.nodes.routable().without(&cluster.node_set(without));
             let within = group.map(|group| cluster.nodes_of_group(&names, group));
             let may = may.iter().filter(|node| within.as_ref().is_none_or(|within| within.contains(*node)));
-            nodes.extend(may.filter_map(|node| cluster.node(node)));
+            nodes.extend(may.filter_map(|node| cluster.node(node).cloned()));
         }
         nodes.sort_by(|one, other| one.key.cmp(&other.key));
         nodes

@@ -76,14 +76,15 @@ impl Contact {
 /// Every member of every cluster, cluster after cluster, by name.
 pub(crate) fn nodes(view: &RoutingView, now: MonoTime) -> Vec<NodeStatus> {
     let now = now.since_start();
-    let status = |RoutedNode { key, .. }| {
-        let exclusion = view.exclusion(&key);
-        let suspicions = view.suspicions().get(&key);
+    let status = |node: &RoutedNode| {
+        let key = &node.key;
+        let exclusion = view.exclusion(key);
+        let suspicions = view.suspicions().get(key);
         let text = |text: Option<&String>| text.cloned().unwrap_or_default();
         NodeStatus {
-            enabled: view.is_enabled(&key),
-            routable: view.is_routable(&key),
-            lost: view.is_lost(&key),
+            enabled: view.is_enabled(key),
+            routable: view.is_routable(key),
+            lost: view.is_lost(key),
             excluded_for: exclusion.map(|exclusion| now.saturating_sub(exclusion.since)),
             evidence: text(exclusion.map(|exclusion| &exclusion.evidence)),
             next_probe_in: exclusion.map(|exclusion| exclusion.next_probe.saturating_sub(now)),
@@ -91,8 +92,8 @@ pub(crate) fn nodes(view: &RoutingView, now: MonoTime) -> Vec<NodeStatus> {
             last_probe: text(exclusion.and_then(|exclusion| exclusion.last_probe.as_ref())),
             suspicions: suspicions.map_or(0, |row| row.times.len()),
             suspicion: text(suspicions.map(|row| &row.evidence)),
-            node: key,
+            node: key.clone(),
         }
     };
-    view.members().into_iter().map(status).collect()
+    view.members().into_iter().map(|node| status(node)).collect()
 }

@@ -7,6 +7,16 @@ use pointsman_ids::NodeKey;
 use crate::{RoutingView, part::states, route::Located};
 
 impl RoutingView {
+    /// Whether segments of a collection may have to move together at all; if not, [`Self::groups`] has nothing to say.
+    pub fn may_move_together(&self, collection: &str, sampler: Option<&str>) -> bool {
+        let spanning = self.collections.get(collection);
+        let parts = spanning.map(|spanning| self.located(collection, spanning)).unwrap_or_default();
+        parts
+            .iter()
+            .filter_map(|part| part.routed.built())
+            .any(|built| states(built, sampler).may_move_together())
+    }
+
     /// For each of these positions of a collection, with the node that was chosen for it, the number of the group whose
     /// segments move together, since two replicas of it must not be mixed in one answer: an assignment group of
     /// consistent replicas, or a placement partition. `None`: the segment moves alone, or this view does not have it.

@@ -100,16 +100,14 @@ impl RoutingView {
     }
 
     /// The node whose worker listens at `url`.
-    pub fn node_by_url(&self, url: &Url) -> Option<RoutedNode> {
-        self.clusters.iter().find_map(|cluster| {
-            let (node, _) = cluster.members.iter().find(|(_, member)| member.url == *url)?;
-            cluster.node(node)
-        })
+    pub fn node_by_url(&self, url: &Url) -> Option<&Arc<RoutedNode>> {
+        let members = self.clusters.iter().flat_map(|cluster| cluster.members.iter());
+        members.map(|(_, member)| &member.node).find(|node| node.url == *url)
     }
 
     /// The node that answers for a key: that of its cluster, for a bare name the local one or else that of the first
     /// remote cluster; in each case only where it is enabled.
-    pub fn answerer(&self, key: &Key) -> Option<RoutedNode> {
+    pub fn answerer(&self, key: &Key) -> Option<&Arc<RoutedNode>> {
         let (cluster, name) = match key {
             Key::Node(node) => (Some(&node.cluster), &node.node),
             Key::Bare(name) => (None, name),
@@ -122,14 +120,14 @@ impl RoutingView {
     }
 
     /// Every member of every running cluster, cluster after cluster, by name.
-    pub fn members(&self) -> Vec<RoutedNode> {
-        let of = |cluster: &Arc<ClusterView>| {
-            let mut nodes: Vec<_> =
-                cluster.members.iter().filter_map(|(node, _)| cluster.node(node)).collect();
-            nodes.sort_by(|one, other| one.key.cmp(&other.key));
-            nodes
-        };
-        self.running().flat_map(of).collect()
+    pub fn members(&self) -> Vec<&Arc<RoutedNode>> {
+        let mut nodes = vec![];
+        for cluster in self.running() {
+            let first = nodes.len();
+            nodes.extend(cluster.members.iter().map(|(_, member)| &member.node));
+            nodes[first..].sort_by(|one, other| one.key.cmp(&other.key));
+        }
+        nodes
     }
 
     /// Whether its cluster lets queries go to the node.

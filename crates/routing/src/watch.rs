@@ -19,20 +19,13 @@ use tokio::{
 use tonic::Streaming;
 use url::Url;
 
-use crate::{RoutingView, acknowledge::acknowledge, holding::Digests};
+use crate::{RoutingView, acknowledge::acknowledge, holding::Digests, pace::Pace};
 
 /// The coordinator sends something about once per second; a watch that is silent for so long is dead.
 pub(crate) const STALLED_AFTER: Duration = Duration::from_secs(5);
 
 /// The first news may be everything, which takes a while to come over a slow network.
 const FIRST_NEWS_WITHIN: Duration = Duration::from_secs(60);
-
-/// Waits between rounds over all coordinators: the first, and the longest.
-const FIRST_WAIT: Duration = Duration::from_millis(100);
-const LONGEST_WAIT: Duration = Duration::from_secs(2);
-
-/// A watch that lived for so long was a good one.
-const STEADY: Duration = Duration::from_secs(10);
 
 /// The largest message that is taken.
 const MAX_MESSAGE: usize = 1 << 30;
@@ -99,26 +92,35 @@ impl Watch {
     }
 
     pub(crate) async fn run(mut self) {
-        let mut wait = FIRST_WAIT;
+        let cluster = self.view.load().clusters[self.cluster].name.clone();
+        let mut pace = Pace::default();
         loop {
+            let mut last = None;
             for at in 0..self.coordinators.len() {
                 let url = self.coordinators[at].clone();
                 let (mut lived, began) = (false, Instant::now());
                 let Ended::Failed(error) = self.follow(&url, &mut lived).await else { return };
                 if !lived {
-                    tracing::debug!(%url, %error, "coordinator cannot be watched");
+                    tracing::debug!(%cluster, %url, %error, "coordinator cannot be watched");
+                    last = Some(error);
                     continue;
                 }
-                tracing::warn!(%url, %error, "watch of the coordinator ended");
+                if pace.ended(at, began.elapsed(), self.start_anew, error.message()) {
+                    tracing::warn!(%cluster, %url, %error, "watch of the coordinator ended");
+                } else {
+                    tracing::debug!(%cluster, %url, %error, "watch of the coordinator ended again");
+                }
                 if self.say(Said::Away).await.is_err() {
                     return;
                 }
-                // One that ends again at once, for a lasting mistake, is tried less and less often.
-                wait = if began.elapsed() > STEADY { FIRST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
-                self.pause(wait).await;
+                self.pause(pace.wait()).await;
             }
-            self.pause(wait).await;
-            wait = (wait * 2).min(LONGEST_WAIT);
+            self.pause(pace.wait()).await;
+            if pace.alone(self.start_anew)
+                && let Some(error) = last
+            {
+                tracing::warn!(%cluster, %error, "no coordinator can be watched; it is tried on");
+            }
         }
     }
 
@@ -159,6 +161,7 @@ impl Watch {
             version: has.0,
             epoch_seen: self.epoch.0,
             holding: Some(holding),
+            reads_columns: true,
         };
         match timeout(STALLED_AFTER, client.watch(request)).await {
             Ok(Ok(response)) => Ok((response.into_inner(), has)),

@@ -59,7 +59,7 @@ pub struct Coverage {
     segments_asked: u64,
     segments_answered: u64,
     segments_unavailable: u64,
-    /// Answered segments that went to an excluded node because nothing healthy held them.
+    /// Segments for which an excluded node was asked because nothing healthy held them, answered or not.
     pub segments_fail_open: u64,
     /// Segments that did not have to be asked for, by reason.
     left_out: BTreeMap<LeftOut, u64>,
@@ -94,8 +94,8 @@ impl Coverage {
         }
     }
 
-    /// Counts an answered segment that went to an excluded node because nothing healthy held it; it is counted as
-    /// answered besides. The first [`MAX_LISTED`] are listed; `describe` is called for those alone.
+    /// Counts a segment for which an excluded node was asked because nothing healthy held it; it is counted as answered
+    /// or unavailable besides. The first [`MAX_LISTED`] are listed; `describe` is called for those alone.
     pub fn add_fail_open(&mut self, describe: impl FnOnce() -> (CollectionName, SegmentName)) {
         self.segments_fail_open += 1;
         if self.fail_open.len() < MAX_LISTED {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pointsman_ids::{CollectionName, SegmentName};
 use pointsman_scatter::{Coverage, LeftOut, UnavailableSegment};
 use serde::Serialize;
 
@@ -11,6 +12,7 @@ pub(crate) struct CoverageBody {
     segments_asked: u64,
     segments_answered: u64,
     segments_unavailable: u64,
+    /// Segments for which an excluded node was asked, for want of others, answered or not.
     segments_fail_open: u64,
     /// Segments that did not have to be asked for, by reason.
     left_out: BTreeMap<&'static str, u64>,
@@ -22,6 +24,15 @@ pub(crate) struct CoverageBody {
     routing_age: BTreeMap<String, u64>,
     /// The first ten at most.
     unavailable: Vec<UnavailableBody>,
+    /// The first ten of those that count as fail-open, at most.
+    fail_open: Vec<SegmentBody>,
+}
+
+/// One segment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct SegmentBody {
+    collection: String,
+    segment: String,
 }
 
 /// One segment that nobody answered for.
@@ -50,6 +61,7 @@ impl From<&Coverage> for CoverageBody {
             nodes_failed: coverage.nodes_failed,
             routing_age: coverage.routing_age.iter().map(age).collect(),
             unavailable: coverage.unavailable().iter().map(UnavailableBody::from).collect(),
+            fail_open: coverage.fail_open().iter().map(SegmentBody::from).collect(),
         }
     }
 }
@@ -58,6 +70,12 @@ impl Default for CoverageBody {
     /// The report of an answer that asked nobody.
     fn default() -> Self {
         Self::from(&Coverage::default())
+    }
+}
+
+impl From<&(CollectionName, SegmentName)> for SegmentBody {
+    fn from((collection, segment): &(CollectionName, SegmentName)) -> Self {
+        Self { collection: collection.to_string(), segment: segment.to_string() }
     }
 }
 
@@ -94,14 +112,16 @@ mod tests {
             cause: UnavailableCause::RetriesUsedUp,
             nodes: vec![NodeKey { cluster: "local".parse().unwrap(), node: "n1".parse().unwrap() }],
         });
+        coverage.add_fail_open(|| ("t".parse().unwrap(), "s0".parse().unwrap()));
         let expected = json!({
-            "segments_asked": 4, "segments_answered": 3, "segments_unavailable": 1, "segments_fail_open": 0,
+            "segments_asked": 4, "segments_answered": 3, "segments_unavailable": 1, "segments_fail_open": 1,
             "left_out": {"pruned": 4, "unknown": 0, "new": 0, "optional_skipped": 0},
             "nodes_asked": 2, "nodes_answered": 2, "nodes_failed": 1,
             "routing_age": {"local": 1500},
             "unavailable": [
                 {"collection": "t", "segment": "s1", "cause": "retries_used_up", "nodes": ["local/n1"]},
             ],
+            "fail_open": [{"collection": "t", "segment": "s0"}],
         });
         assert_eq!(serde_json::to_value(CoverageBody::from(&coverage)).unwrap(), expected);
     }

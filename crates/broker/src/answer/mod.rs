@@ -111,7 +111,7 @@ mod tests {
                 "segments_asked": 0, "segments_answered": 0, "segments_unavailable": 0, "segments_fail_open": 0,
                 "left_out": {"pruned": 0, "unknown": 0, "new": 0, "optional_skipped": 0},
                 "nodes_asked": 0, "nodes_answered": 0, "nodes_failed": 0,
-                "routing_age": {}, "unavailable": [],
+                "routing_age": {}, "unavailable": [], "fail_open": [],
             },
         });
         assert_eq!(serde_json::to_value(&answer).unwrap(), expected);

@@ -8,7 +8,9 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use pointsman_ids::{AnswerCode, CollectionName, Error, ErrorCode, Result, SegmentName};
+use pointsman_ids::{
+    AnswerCode, CollectionName, Error, ErrorCode, Result, SegmentName, feed::CollectionEntry,
+};
 use pointsman_routing::{RoutingView, Wanted};
 use serde_json::{Value, json};
 use url::form_urlencoded;
@@ -67,7 +69,11 @@ impl Asked {
         let what = match (collection, &body.sql) {
             (Some(name), None) => What::Collection { name, segments },
             (None, Some(_)) => What::Sql(body.checked()?),
-            _ => {
+            (Some(_), Some(_)) => {
+                let text = "`sql` and `collection` stand both; name one of them";
+                return Err(Error::new(ErrorCode::ParameterInvalid, text));
+            }
+            (None, None) => {
                 let text =
                     "name either `sql=SELECT ...` or `collection=NAME`, with `segment=NAME` for some of it";
                 return Err(Error::new(ErrorCode::ParameterMissing, text));
@@ -131,10 +137,20 @@ fn scan(
         "selector": entry.map(|entry| entry.routing.selector.as_str()),
         "request_id": request_id,
         "pruned": pruned,
+        "unknown": unknown(entry.map(AsRef::as_ref), wanted),
         "not_connected": not_connected.map(|cluster| cluster.as_str()).collect::<Vec<_>>(),
         "parts": parts(&segments),
         "segments": segments,
     }))
+}
+
+/// Segments that are asked for by name and that the collection does not have.
+fn unknown<'a>(entry: Option<&CollectionEntry>, wanted: Wanted<'a>) -> Vec<&'a str> {
+    let Wanted::Names(names) = wanted else { return vec![] };
+    let has = |name: &&str| {
+        entry.is_some_and(|entry| entry.segments.iter().any(|segment| segment.name.as_str() == *name))
+    };
+    names.iter().map(SegmentName::as_str).filter(|name| !has(name)).collect()
 }
 
 /// What each node is asked for, by cluster and name.
@@ -199,10 +215,14 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused() {
         let code = |query| Asked::read(query).err().map(|error| error.code());
-        for query in ["", "sql=&x=1", "sql=SELECT+1&collection=t"] {
+        for query in ["", "sql=&x=1"] {
             assert_eq!(code(query), Some(ErrorCode::ParameterMissing), "{query}");
         }
-        for query in ["collection=t&request_id=-1", "collection=t&queryOptions=useFixedReplica%3D7"] {
+        for query in [
+            "sql=SELECT+1&collection=t",
+            "collection=t&request_id=-1",
+            "collection=t&queryOptions=useFixedReplica%3D7",
+        ] {
             assert_eq!(code(query), Some(ErrorCode::ParameterInvalid), "{query}");
         }
     }

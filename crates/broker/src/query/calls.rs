@@ -83,6 +83,11 @@ impl Calls {
         self.end(node, |took, allowance| Ended::Failed { took, allowance })
     }
 
+    /// The call to the node has ended without a word on it. Says whether one was under way.
+    pub(super) fn left(&self, node: &NodeKey) -> bool {
+        self.open.lock().remove(node).is_some()
+    }
+
     fn sent(&self, node: &NodeKey, place: Place) {
         let sent = self.now();
         let measuring = self.view.sent(node, sent);

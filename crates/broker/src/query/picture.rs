@@ -8,7 +8,8 @@ use std::{
 
 use pointsman_engine::{CollectionScan, PlannedQuery};
 use pointsman_ids::{
-    ClusterName, CollectionName, Error, ErrorCode, NodeKey, UnavailableCause, feed::CollectionEntry,
+    ClusterName, CollectionName, Error, ErrorCode, NodeKey, SegmentName, UnavailableCause,
+    feed::CollectionEntry,
 };
 use pointsman_routing::RoutingView;
 use pointsman_scatter::{Coverage, LeftOut, UnavailableSegment};
@@ -40,7 +41,7 @@ impl Picture {
         ages: BTreeMap<ClusterName, Duration>,
     ) -> Self {
         let scans = planned.scans();
-        let router::Noted { nodes, left_out } = router.noted();
+        let router::Noted { nodes, left_out, .. } = router.noted();
         let parts = scans.iter().flat_map(|scan| &scan.parts);
         let pools = parts.filter_map(|part| nodes.get(&part.node)).map(|node| node.pool.0).collect();
         let collections = scans.iter().map(|scan| &*scan.collection);
@@ -127,6 +128,9 @@ impl Picture {
             for missing in &scan.unavailable {
                 coverage
                     .add_unavailable(|| unavailable(scan, missing.segment, missing.cause, &missing.nodes));
+                if tries.was_tried_open(&scan.collection, missing.segment) {
+                    coverage.add_fail_open(|| name(scan, missing.segment));
+                }
             }
         }
         self.fill(answer, &coverage)
@@ -168,6 +172,28 @@ impl Picture {
     }
 }
 
+/// The coverage where routing refused all that was asked for, and the causes.
+pub(super) fn unroutable(
+    refused: BTreeMap<CollectionName, Vec<pointsman_routing::Unavailable>>,
+    ages: BTreeMap<ClusterName, Duration>,
+) -> (Coverage, BTreeSet<UnavailableCause>) {
+    let mut coverage = Coverage::default();
+    coverage.routing_age = ages;
+    let mut causes = BTreeSet::new();
+    for (collection, missing) in refused {
+        for missing in missing {
+            causes.insert(missing.cause);
+            coverage.add_unavailable(|| UnavailableSegment {
+                collection: collection.clone(),
+                segment: missing.name,
+                cause: missing.cause,
+                nodes: missing.nodes,
+            });
+        }
+    }
+    (coverage, causes)
+}
+
 /// The clusters that a collection spans and of which nothing is known.
 fn not_connected(view: &RoutingView, entry: &CollectionEntry) -> Vec<ClusterName> {
     let is_known =
@@ -181,11 +207,10 @@ fn unavailable(
     cause: UnavailableCause,
     nodes: &[NodeKey],
 ) -> UnavailableSegment {
-    let segment = &scan.collection.segments[at as usize];
-    UnavailableSegment {
-        collection: scan.collection.name.clone(),
-        segment: segment.name.clone(),
-        cause,
-        nodes: nodes.to_vec(),
-    }
+    let (collection, segment) = name(scan, at);
+    UnavailableSegment { collection, segment, cause, nodes: nodes.to_vec() }
+}
+
+fn name(scan: &CollectionScan, at: u32) -> (CollectionName, SegmentName) {
+    (scan.collection.name.clone(), scan.collection.segments[at as usize].name.clone())
 }

@@ -12,8 +12,10 @@ pub(super) enum Charge {
     Broken,
     /// It may be ill: several of these in a row exclude it.
     Suspicion(SuspicionCause),
-    /// Nothing: the query, the routing or the client is the cause.
+    /// Nothing: the query, the routing or the client is the cause, or it has too much to do.
     Nothing,
+    /// Nothing, in its scores neither: it is starting or draining.
+    NotServing,
 }
 
 impl Charge {
@@ -22,7 +24,9 @@ impl Charge {
         match error {
             QueryError::Unreachable { .. } => Self::Broken,
             QueryError::NodeFailed { .. } => Self::Suspicion(SuspicionCause::Fault),
-            QueryError::Interrupted { .. }
+            QueryError::Refused { busy: false, .. } => Self::NotServing,
+            QueryError::Refused { .. }
+            | QueryError::Interrupted { .. }
             | QueryError::NotLoaded { .. }
             | QueryError::Query(_)
             | QueryError::MemoryLimit { .. }
@@ -43,7 +47,7 @@ impl Charge {
             Self::Suspicion(cause) => {
                 routing.report_suspicious(&node.key, node.incarnation, cause, evidence);
             }
-            Self::Nothing => {}
+            Self::Nothing | Self::NotServing => {}
         }
     }
 }
@@ -58,6 +62,7 @@ mod tests {
     fn a_node_is_charged_with_its_own_faults_alone() {
         let node: url::Url = "http://n1:1".parse().unwrap();
         let message = String::new;
+        let refused = |busy| QueryError::Refused { node: node.clone(), busy, message: message() };
         let failed = |memory| QueryError::NodeFailed { node: Some(node.clone()), memory, message: message() };
         let suspicion = Charge::Suspicion(SuspicionCause::Fault);
         for (error, charge) in [
@@ -65,6 +70,8 @@ mod tests {
             (failed(false), suspicion),
             (failed(true), suspicion),
             (QueryError::Interrupted { node: node.clone(), message: message() }, Charge::Nothing),
+            (refused(true), Charge::Nothing),
+            (refused(false), Charge::NotServing),
             (QueryError::NotLoaded { node: Some(node.clone()), segments: vec![] }, Charge::Nothing),
             (Error::new(ErrorCode::ColumnNotFound, "").into(), Charge::Nothing),
             (QueryError::MemoryLimit { message: message() }, Charge::Nothing),

@@ -7,7 +7,7 @@ use std::{
 
 use parking_lot::Mutex;
 use pointsman_engine::{CollectionScan, FailedPart, Part, Rerouted, Routed, Router, Unavailable};
-use pointsman_ids::{ClusterName, CollectionName, Error, NodeKey, Result, feed::CollectionEntry};
+use pointsman_ids::{ClusterName, CollectionName, Error, ErrorCode, NodeKey, Result, feed::CollectionEntry};
 use pointsman_routing::{RequestIds, RouteRequest, RoutedNode, Routing, RoutingTable, RoutingView, Wanted};
 use url::Url;
 
@@ -54,9 +54,11 @@ pub(super) struct Asking<'a> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Noted {
     /// The nodes that were chosen.
-    pub(super) nodes: BTreeMap<NodeKey, RoutedNode>,
+    pub(super) nodes: BTreeMap<NodeKey, Arc<RoutedNode>>,
     /// By collection.
     pub(super) left_out: BTreeMap<CollectionName, LeftOut>,
+    /// Segments of requests that were refused as a whole, by collection.
+    pub(super) refused: BTreeMap<CollectionName, Vec<pointsman_routing::Unavailable>>,
 }
 
 /// What routing left out of a collection without anybody being to blame, and what it could not say.
@@ -112,17 +114,25 @@ impl AttemptRouter {
 
     /// A node has failed: its call ends, and the failure detector hears of it.
     pub(super) fn failed(&self, node: &RoutedNode, charge: Charge, evidence: &str) {
-        self.calls.failed(&node.key);
+        match charge {
+            Charge::NotServing => self.calls.left(&node.key),
+            _ => self.calls.failed(&node.key),
+        };
         charge.report(&self.routing, node, evidence);
     }
 
     /// For each segment of a scan that has a node or nobody, ascending, the number of those that it must stay with.
     pub(super) fn together(&self, scan: &CollectionScan) -> Vec<Option<u32>> {
+        let (collection, sampler) = (scan.collection.name.as_str(), self.options.sampler.as_deref());
+        if !self.view.may_move_together(collection, sampler) {
+            let served: usize = scan.parts.iter().map(|part| part.segments.len()).sum();
+            return vec![None; served + scan.unavailable.len()];
+        }
         let served =
             scan.parts.iter().flat_map(|part| part.segments.iter().map(|at| (*at, Some(&part.node))));
         let missing = scan.unavailable.iter().map(|missing| (missing.segment, None));
         let chosen: BTreeMap<u32, Option<&NodeKey>> = served.chain(missing).collect();
-        self.view.groups(scan.collection.name.as_str(), self.options.sampler.as_deref(), chosen)
+        self.view.groups(collection, sampler, chosen)
     }
 
     /// What was noted so far.
@@ -131,9 +141,9 @@ impl AttemptRouter {
     }
 
     /// The node whose worker listens at `url`: the process that was chosen, or another one's as far as the view knows it.
-    pub(super) fn node(&self, url: &Url) -> Option<RoutedNode> {
+    pub(super) fn node(&self, url: &Url) -> Option<Arc<RoutedNode>> {
         let chosen = self.noted.lock().nodes.values().find(|node| node.url == *url).cloned();
-        chosen.or_else(|| self.view.node_by_url(url))
+        chosen.or_else(|| self.view.node_by_url(url).cloned())
     }
 
     /// The routing table for segments of a collection without some nodes. The same id and options every time.
@@ -151,14 +161,20 @@ impl AttemptRouter {
             Wanted::Positions(segments),
             self.ids.of(&self.view, collection),
         );
-        let table = self.view.route(&RouteRequest { without, ..request })?;
+        let request = RouteRequest { without, ..request };
+        let table = self.view.route(&request).inspect_err(|error| {
+            if error.code() == ErrorCode::SegmentsUnavailable {
+                let refused = self.view.refused(&request);
+                self.noted.lock().refused.insert(collection.name.clone(), refused);
+            }
+        })?;
         self.note(collection, &table);
         Ok(table)
     }
 
     fn note(&self, collection: &CollectionEntry, table: &RoutingTable) {
         let mut noted = self.noted.lock();
-        noted.nodes.extend(table.parts.iter().map(|part| (part.node.key.clone(), part.node.clone())));
+        noted.nodes.extend(table.parts.iter().map(|part| (part.node.key.clone(), Arc::clone(&part.node))));
         let left_out = noted.left_out.entry(collection.name.clone()).or_default();
         left_out.new.extend(&table.new);
         left_out.optional.extend(&table.optional_skipped);
@@ -175,13 +191,13 @@ impl Router for AttemptRouter {
     fn stage_nodes(&self) -> Vec<(NodeKey, Url)> {
         let collections = self.collections.iter().map(String::as_str);
         let nodes = self.view.stage_nodes(collections, self.options.resource_group.as_ref(), &self.without);
-        nodes.into_iter().map(|node| (node.key, node.url)).collect()
+        nodes.iter().map(|node| (node.key.clone(), node.url.clone())).collect()
     }
 
     fn reroute(&self, failed: &FailedPart) -> Rerouted {
         let Some(node) = self.node(&failed.node) else { return Rerouted::Whole };
         let error = named(std::slice::from_ref(&node), failed.error.clone().into());
-        self.failed(&node, Charge::of(&failed.error), error.message());
+        self.failed(&node, Charge::of(&failed.error), failed.error.what());
         let (query, code) = (&self.query, error.code().name());
         tracing::warn!(query, node = %node.key, code, "a part of a query failed");
         tracing::debug!(query, message = error.message(), "the part failed because");
@@ -215,7 +231,7 @@ pub(super) fn routed(table: RoutingTable) -> Routed {
     let part = |part: pointsman_routing::RoutedPart| {
         let mut segments = part.segments;
         segments.sort_unstable();
-        Part { node: part.node.key, url: part.node.url, segments }
+        Part { node: part.node.key.clone(), url: part.node.url.clone(), segments }
     };
     let mut unavailable: Vec<_> = table.unavailable.into_iter().map(unavailable).collect();
     unavailable.sort_by_key(|unavailable| unavailable.segment);

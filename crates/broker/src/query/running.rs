@@ -1,6 +1,10 @@
 //! One query while it runs: attempt after attempt, until there is an answer.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use pointsman_clock::MonoTime;
 use pointsman_engine::{CollectionScan, PlannedQuery, QueryError, Statement};
@@ -11,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::{
-    answer::{Answer, Exceptions, ResultTable},
+    answer::{Answer, CoverageBody, Exceptions, ResultTable},
     metrics,
     request::QueryRequest,
 };
@@ -21,7 +25,7 @@ use super::{
     broken::{Broken, judge},
     calls::Calls,
     collect::{self, Cut, Rows, collect},
-    picture::Picture,
+    picture::{self, Picture},
     reports::Charge,
     router::{Asking, AttemptRouter},
     tries::Tries,
@@ -84,7 +88,13 @@ impl<'a> Running<'a> {
     async fn attempt(&self) -> Result<Ended> {
         let router = Arc::new(self.router());
         let began = Instant::now();
-        let planned = Arc::new(self.plan(&router).await?);
+        let planned = match self.plan(&router).await {
+            Ok(planned) => Arc::new(planned),
+            Err(error) if error.code() == ErrorCode::SegmentsUnavailable => {
+                return Ok(Ended::Answer(Box::new(self.unroutable(&router, &error))));
+            }
+            Err(error) => return Err(error),
+        };
         let planning = began.elapsed();
         let picture = self.picture(&planned, &router);
         if picture.is_nobody_to_ask() {
@@ -168,7 +178,7 @@ impl<'a> Running<'a> {
             picture.causes().into_iter().for_each(metrics::partial_answer);
         }
         self.blame(picture, self.tries.not_made_good(), &mut exceptions);
-        picture.missing_clusters().iter().for_each(|missing| exceptions.push(missing));
+        miss_clusters(picture, &mut exceptions);
         answer.broker_reduce_time_ms =
             rows.first_at.map(|at| crate::millis(at.elapsed())).unwrap_or_default();
         if let Some(cut) = rows.cut {
@@ -235,7 +245,8 @@ impl<'a> Running<'a> {
         for node in &nodes {
             router.failed(node, charge, "did not answer within a query's deadline");
         }
-        let names: Vec<_> = nodes.iter().map(|node| node.key.node.to_string()).collect();
+        let mut names: Vec<_> = nodes.iter().map(|node| node.key.node.to_string()).collect();
+        names.sort_unstable();
         let text = format!("{} nodes [{}] did not answer", names.len(), names.join(", "));
         let exceptions = Exceptions::from(&Error::new(ErrorCode::NodeSilent, text));
         let is_answer = silence.rows_count && self.request.options.allow_partial;
@@ -261,7 +272,7 @@ impl<'a> Running<'a> {
     /// Tells of the nodes that failed, and asks whether to go on.
     fn decide(&self, router: &AttemptRouter, broken: &Broken) -> Decision {
         for node in &broken.nodes {
-            router.failed(node, broken.charge, broken.error.message());
+            router.failed(node, broken.charge, &broken.evidence);
         }
         let nodes = broken.nodes.iter().map(|node| node.key.clone()).collect();
         self.tries.broke(nodes, &broken.error, self.now())
@@ -282,13 +293,23 @@ impl<'a> Running<'a> {
         tracing::debug!(query = self.id, message = broken.error.message(), "nodes failed because");
     }
 
+    /// The answer when routing refused all that was asked for, since some of it has nobody.
+    fn unroutable(&self, router: &AttemptRouter, error: &Error) -> Answer {
+        metrics::no_node_found();
+        let (coverage, causes) = picture::unroutable(router.noted().refused, self.queries.ages());
+        causes.into_iter().for_each(metrics::partial_answer);
+        let coverage = CoverageBody::from(&coverage);
+        let exceptions = Exceptions::from(error).into_list();
+        Answer { partial_result: true, coverage, exceptions, ..self.blank() }
+    }
+
     /// The answer when nobody is asked, though segments are missing.
     fn refused(&self, picture: &Picture) -> Answer {
         let mut answer = self.blank();
         let missing = picture.fill_refused(&mut answer, &self.tries);
         let mut exceptions = missing.as_ref().map(Exceptions::from).unwrap_or_default();
         self.blame(picture, BTreeMap::new(), &mut exceptions);
-        picture.missing_clusters().iter().for_each(|missing| exceptions.push(missing));
+        miss_clusters(picture, &mut exceptions);
         answer.exceptions = exceptions.into_list();
         answer
     }
@@ -301,7 +322,7 @@ impl<'a> Running<'a> {
             exceptions.push(&missing);
         }
         self.blame(picture, BTreeMap::new(), &mut exceptions);
-        picture.missing_clusters().iter().for_each(|missing| exceptions.push(missing));
+        miss_clusters(picture, &mut exceptions);
         answer.exceptions = exceptions.into_list();
         answer
     }
@@ -342,6 +363,14 @@ impl<'a> Running<'a> {
     fn remaining(&self) -> Duration {
         self.tries.attempts().remaining(self.now())
     }
+}
+
+/// Tells of clusters that are missing without a segment that tells of them.
+fn miss_clusters(picture: &Picture, exceptions: &mut Exceptions) {
+    let missing = picture.missing_clusters();
+    missing.iter().for_each(|missing| exceptions.push(missing));
+    let causes: BTreeSet<_> = missing.iter().map(Error::code).collect();
+    causes.into_iter().for_each(metrics::partial_cluster);
 }
 
 /// What became of a query whose task ended without a result: a panic goes on to where panics of queries are caught.

@@ -11,7 +11,9 @@ use std::{
 
 use parking_lot::Mutex;
 use pointsman_engine::{CollectionScan, FailedPart, FailedScan, QueryError, Rerouted, Routed, Unavailable};
-use pointsman_ids::{Error, NodeKey, Result, UnavailableCause, feed::CollectionEntry};
+use pointsman_ids::{
+    CollectionName, Error, NodeKey, Result, SegmentName, UnavailableCause, feed::CollectionEntry,
+};
 use pointsman_routing::RoutingTable;
 use pointsman_scatter::{
     Attempts, Coverage, Decision, Failure, Lacking, Next, NodesOfParts, Parts, Pick, Place, RouteAgain,
@@ -35,6 +37,8 @@ struct State {
     parts: Parts,
     /// Those of the attempt that runs, by number.
     scans: Vec<Scan>,
+    /// Segments for which excluded nodes were asked, in any attempt.
+    tried_open: BTreeSet<(CollectionName, SegmentName)>,
     /// What was decided on the whole query while the attempt ran.
     verdict: Option<Decision>,
 }
@@ -71,7 +75,8 @@ impl Tries {
     /// The tries of a query that goes as far as `attempts` say.
     pub(super) fn new(attempts: Attempts) -> Self {
         let parts = Parts::new(attempts).moving_alone();
-        Self { state: Mutex::new(State { parts, scans: vec![], verdict: None }) }
+        let state = State { parts, scans: vec![], tried_open: BTreeSet::new(), verdict: None };
+        Self { state: Mutex::new(state) }
     }
 
     /// The tries of the query as a whole, as they stand.
@@ -108,8 +113,12 @@ impl Tries {
             for missing in &routed.unavailable {
                 if let Some(place) = scan.place(number, missing.segment) {
                     state.parts.unroutable(place, missing.cause, missing.nodes.clone());
+                    if state.tried_open.contains(&name(&scan.collection, missing.segment)) {
+                        state.parts.tried_open(place);
+                    }
                 }
             }
+            state.tried_open.extend(routed.fail_open.iter().map(|at| name(&scan.collection, *at)));
             state.scans.push(scan);
         }
         for (node, picks) in picks {
@@ -211,10 +220,14 @@ impl Tries {
         let state = self.state.lock();
         let name = |place: Place| {
             let scan = &state.scans[place.scan];
-            let segment = &scan.collection.segments[scan.segments[place.at] as usize];
-            (scan.collection.name.clone(), segment.name.clone())
+            name(&scan.collection, scan.segments[place.at])
         };
         state.parts.cover(coverage, name);
+    }
+
+    /// Whether an excluded node was asked for a segment, in any attempt.
+    pub(super) fn was_tried_open(&self, collection: &CollectionEntry, at: u32) -> bool {
+        self.state.lock().tried_open.contains(&name(collection, at))
     }
 }
 
@@ -236,7 +249,7 @@ impl Scan {
 
 impl State {
     fn scan(&self, collection: &CollectionEntry) -> Option<(usize, &Scan)> {
-        self.scans.iter().enumerate().find(|(_, scan)| scan.collection.id == collection.id)
+        self.scans.iter().enumerate().find(|(_, scan)| scan.collection.name == collection.name)
     }
 
     /// The places of all segments of a failed part; `None`: it is of another attempt.
@@ -302,6 +315,7 @@ impl State {
                     }
                 }
             }
+            self.tried_open.extend(routed.fail_open.iter().map(|at| name(&collection, *at)));
             routed.parts = taken;
             chosen.entry(number).or_default().push(routed);
         }
@@ -341,4 +355,8 @@ impl State {
         }
         whole
     }
+}
+
+fn name(collection: &CollectionEntry, at: u32) -> (CollectionName, SegmentName) {
+    (collection.name.clone(), collection.segments[at as usize].name.clone())
 }

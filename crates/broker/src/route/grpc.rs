@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use pointsman_ids::{ClusterName, GroupName, Result, SegmentName};
-use pointsman_proto::broker::v1::{
-    CandidateReason, RouteRequest, RouteResponse, RoutedGap, RoutedLeftOut, RoutedPart, SegmentReason,
-    routing_server::Routing,
+use pointsman_proto::{
+    broker::v1::{CandidateReason, RouteRequest, RouteResponse, RoutedGap, RoutedLeftOut, SegmentReason},
+    encoded::{Encoded, Part, routing_server::Routing},
 };
-use pointsman_routing::{RoutingTable, RoutingView, Wanted};
+use pointsman_routing::{RoutedPart, RoutingTable, RoutingView, Wanted};
 use tonic::{Request, Response, Status};
 
 use crate::broker::Broker;
@@ -18,14 +18,14 @@ pub(crate) struct RoutingService(pub(crate) Arc<Broker>);
 
 #[tonic::async_trait]
 impl Routing for RoutingService {
-    async fn route(&self, request: Request<RouteRequest>) -> Result<Response<RouteResponse>, Status> {
+    async fn route(&self, request: Request<RouteRequest>) -> Result<Response<Encoded>, Status> {
         let routed = self.answer(&request.into_inner());
         routed.map(Response::new).map_err(|error| pointsman_proto::status(&error))
     }
 }
 
 impl RoutingService {
-    fn answer(&self, asked: &RouteRequest) -> Result<RouteResponse> {
+    fn answer(&self, asked: &RouteRequest) -> Result<Encoded> {
         let view = self.0.routing.view();
         let names: Vec<SegmentName> =
             asked.segments.iter().map(|name| SegmentName::new(name)).collect::<Result<_>>()?;
@@ -55,7 +55,7 @@ impl RoutingService {
             reasons,
             ..RouteResponse::default()
         };
-        Ok(filled(answer, table, asked.names))
+        Ok(encoded(answer, table, asked.names))
     }
 }
 
@@ -65,31 +65,13 @@ fn request_id(view: &RoutingView, asked: &RouteRequest) -> u64 {
     asked.request_id.or_else(next).unwrap_or_default()
 }
 
-/// Puts the table into the answer.
-fn filled(answer: RouteResponse, mut table: RoutingTable, names: bool) -> RouteResponse {
-    let mut fail_open = std::mem::take(&mut table.fail_open);
-    fail_open.sort_unstable();
-    let parts = std::mem::take(&mut table.parts);
-    let named = |positions: &mut dyn Iterator<Item = u32>| -> Vec<String> {
-        if !names {
-            return vec![];
-        }
-        positions.filter_map(|at| table.segment_name(at)).map(ToString::to_string).collect()
-    };
-    let part = |part: pointsman_routing::RoutedPart| RoutedPart {
-        cluster: part.node.key.cluster.to_string(),
-        node: part.node.key.node.to_string(),
-        url: part.node.url.into(),
-        pool: Some(part.node.pool.0).filter(|pool| *pool >= 0),
-        names: named(&mut part.segments.iter().chain(&part.optional).copied()),
-        fail_open_segments: tried(&fail_open, &part.segments),
-        segments: part.segments,
-        optional_segments: part.optional,
-    };
+/// The answer with the table in it. The parts are written straight from the table: they are nearly all of it.
+fn encoded(answer: RouteResponse, mut table: RoutingTable, names: bool) -> Encoded {
+    table.fail_open.sort_unstable();
+    let table = &table;
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-    RouteResponse {
-        parts: parts.into_iter().map(part).collect(),
-        unavailable: gaps(&table, names),
+    let answer = RouteResponse {
+        unavailable: gaps(table, names),
         left_out: Some(RoutedLeftOut {
             unknown: u32::try_from(table.unknown).unwrap_or(u32::MAX),
             new_segments: count(table.new.len()),
@@ -97,6 +79,22 @@ fn filled(answer: RouteResponse, mut table: RoutingTable, names: bool) -> RouteR
         }),
         not_connected: table.missing.iter().map(ClusterName::to_string).collect(),
         ..answer
+    };
+    let parts: Vec<_> = table.parts.iter().map(|part| self::part(table, part, names)).collect();
+    Encoded::route(&answer, &parts)
+}
+
+fn part<'a>(table: &'a RoutingTable, part: &'a RoutedPart, names: bool) -> Part<'a> {
+    let name = |at: &u32| table.segment_name(*at).map(SegmentName::as_str);
+    let named = part.segments.iter().chain(&part.optional).filter_map(name);
+    Part {
+        node: [part.node.key.cluster.as_str(), part.node.key.node.as_str()],
+        url: part.node.url.as_str(),
+        pool: Some(part.node.pool.0).filter(|pool| *pool >= 0),
+        segments: &part.segments,
+        optional_segments: &part.optional,
+        fail_open_segments: tried(&table.fail_open, &part.segments),
+        names: if names { named.collect() } else { vec![] },
     }
 }
 

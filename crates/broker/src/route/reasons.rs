@@ -94,7 +94,13 @@ impl Site<'_> {
         match (explained.rule, explained.fate) {
             (Some(rule), Fate::FailOpen(_)) => {
                 let among = count(|verdict| verdict == Verdict::Excluded);
-                format!("fail-open, {}", words::rule(rule, self.selector, among))
+                let rule = words::rule(rule, self.selector, among);
+                let own = explained.node.as_ref().and_then(|node| self.excluded(node));
+                let own = own.as_ref().map(|(since, evidence)| (*since, evidence.as_str()));
+                match own.and_then(|own| words::ruled_out(Verdict::Excluded, Some(own))) {
+                    Some(own) => format!("fail-open, {rule}; itself {own}"),
+                    None => format!("fail-open, {rule}"),
+                }
             }
             (Some(rule), _) if explained.node.is_some() => {
                 let among = count(|verdict| matches!(verdict, Verdict::Usable | Verdict::Optional));

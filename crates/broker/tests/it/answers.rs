@@ -38,6 +38,7 @@ async fn an_answer_has_rows_figures_and_coverage() {
         "segments_asked": 2, "segments_answered": 2, "segments_unavailable": 0, "segments_fail_open": 0,
         "left_out": {"pruned": 2, "unknown": 0, "new": 0, "optional_skipped": 0},
         "nodes_asked": 2, "nodes_answered": 2, "nodes_failed": 0, "routing_age": {}, "unavailable": [],
+        "fail_open": [],
     });
     assert_eq!(answer["coverage"], coverage);
     assert_eq!(answer["traceInfo"]["attempts"], json!(1));

@@ -8,11 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pointsman_ids::{Incarnation, SegmentId};
+use pointsman_ids::{Incarnation, SegmentId, catalog::SelectorKind, feed::CollectionEntry};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::{Broker, Cluster, codes, complete, settings, until};
+use crate::cluster::{Broker, Cluster, change_collection, codes, complete, settings, until};
 
 const SUM: &str = "SELECT sum(id) FROM t";
 
@@ -42,7 +42,13 @@ async fn a_node_that_dies_costs_no_query() {
 
 #[tokio::test]
 async fn a_part_that_fails_is_run_again_without_the_rest() {
-    let mut cluster = Cluster::replicated().await;
+    // Nobody is excluded, so that the dead node is asked however soon its end is noticed.
+    let mut cluster = Cluster::start(
+        2,
+        |_| vec![0, 1],
+        |settings| settings.failure_detector.kind = pointsman_settings::DetectorKind::None,
+    )
+    .await;
     let body = json!({"sql": "SELECT sum(id), count(*) FROM t", "trace": true}).to_string();
     let clean = cluster.broker.post(&body, &[]).await.1;
     assert_eq!(clean["traceInfo"]["stages"], json!(1), "{clean}");
@@ -195,6 +201,50 @@ async fn without_a_copy_left_the_answer_is_partial_and_says_so() {
         (&refused["numServersQueried"], &refused["coverage"]["segments_asked"]),
         (&json!(0), &json!(2))
     );
+}
+
+#[tokio::test]
+async fn a_join_that_gave_up_names_the_nodes_that_broke_it() {
+    let place = |segment| vec![usize::from(segment >= 2)];
+    let mut cluster = Cluster::start(2, place, |settings| {
+        settings.query.max_attempts = 1;
+        settings.failure_detector.kind = pointsman_settings::DetectorKind::None;
+    })
+    .await;
+    cluster.workers[1].kill();
+    let join = "SELECT a.id % 7 AS k, sum(b.id) FROM t a JOIN t b ON a.id = b.id GROUP BY k";
+    let answer = cluster.sql(join).await;
+    assert!(answer.get("resultTable").is_none(), "{answer}");
+    assert_eq!(codes(&answer), [425, 305], "{answer}");
+    let missing = answer["coverage"]["unavailable"].as_array().unwrap();
+    assert_eq!(missing.len(), 4, "no row of any segment is in the answer");
+    for missing in missing {
+        assert_eq!(missing["nodes"], json!(["local/n1"]), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_refused_as_a_whole_tells_which_segments_have_nobody() {
+    let mut cluster = unreplicated().await;
+    let groups = |entry: &mut CollectionEntry| {
+        entry.routing.selector = SelectorKind::MultiStageReplicaGroup;
+        entry.routing.replica_groups = [(0, vec![vec!["n0".parse().unwrap(), "n1".parse().unwrap()]])].into();
+    };
+    cluster.change(|snapshot| change_collection(snapshot, groups)).await;
+    is_sum(&cluster.sql(SUM).await);
+    cluster.workers[1].kill();
+    until("the dead node is excluded", async || {
+        cluster.sql(SUM).await["coverage"]["unavailable"][0]["cause"] == json!("all_excluded")
+    })
+    .await;
+    let answer = cluster.sql(SUM).await;
+    assert_eq!(codes(&answer), [305], "{answer}");
+    assert_eq!((&answer["partialResult"], answer.get("resultTable")), (&json!(true), None));
+    let coverage = &answer["coverage"];
+    assert_eq!((&coverage["segments_asked"], &coverage["segments_unavailable"]), (&json!(4), &json!(4)));
+    let missing = json!({"collection": "t", "segment": "s2", "cause": "all_excluded", "nodes": ["local/n1"]});
+    assert_eq!(coverage["unavailable"][0], missing);
+    assert_eq!(coverage["unavailable"][2]["cause"], json!("group_incomplete"), "{answer}");
 }
 
 #[tokio::test]

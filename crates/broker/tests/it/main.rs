@@ -10,5 +10,6 @@ mod feed;
 mod health;
 mod limits;
 mod routes;
+mod scope;
 mod surfaces;
 mod worker;

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use pointsman_ids::{Incarnation, catalog::Sampler, feed::CopyState};
-use pointsman_proto::broker::v1::{RouteRequest, RouteResponse, routing_client::RoutingClient};
+use pointsman_proto::{
+    broker::v1::{RouteRequest, RouteResponse, routing_client::RoutingClient},
+    positions,
+};
 use pointsman_settings::AdaptiveKind;
 use serde_json::{Value, json};
 use tonic::Code;
@@ -30,16 +33,13 @@ async fn the_same_request_gets_the_same_table() {
     let cluster = Cluster::replicated().await;
     let named = RouteRequest { names: true, ..whole(0) };
     let answer = route(&cluster, named.clone()).await.unwrap();
-    assert_eq!(parts(&answer), [("n0", vec!["s0", "s2"]), ("n1", vec!["s1", "s3"])]);
+    assert_eq!(parts(&answer), [("local/n0", vec!["s0", "s2"]), ("local/n1", vec!["s1", "s3"])]);
     assert_eq!(route(&cluster, named).await.unwrap(), answer);
     let turned = route(&cluster, RouteRequest { names: true, ..whole(1) }).await.unwrap();
-    assert_eq!(parts(&turned), [("n0", vec!["s1", "s3"]), ("n1", vec!["s0", "s2"])]);
+    assert_eq!(parts(&turned), [("local/n0", vec!["s1", "s3"]), ("local/n1", vec!["s0", "s2"])]);
     let part = &answer.parts[0];
-    assert_eq!(
-        (part.cluster.as_str(), part.url.as_str()),
-        ("local", format!("{}/", cluster.workers[0].url).as_str())
-    );
-    assert_eq!((part.pool, part.segments.as_slice()), (Some(0), &[0, 2][..]));
+    assert_eq!(part.url, format!("{}/", cluster.workers[0].url));
+    assert_eq!((part.pool, positions(&part.segments).collect::<Vec<_>>()), (Some(0), vec![0, 2]));
     assert_eq!((answer.feed_version, answer.request_id), (1, 0));
     // Without names and reasons it is as short as can be.
     let short = route(&cluster, whole(0)).await.unwrap();
@@ -55,16 +55,16 @@ async fn options_steer_the_table() {
         .await;
     let table = async |request| route(&cluster, request).await.unwrap();
     let sampled = table(RouteRequest { names: true, sampler: "FEW".into(), ..whole(0) }).await;
-    assert_eq!(parts(&sampled), [("n0", vec!["s0"])]);
+    assert_eq!(parts(&sampled), [("local/n0", vec!["s0"])]);
     let grouped = table(RouteRequest { resource_group: "g1".into(), ..whole(0) }).await;
-    assert_eq!(grouped.parts.iter().map(|part| part.node.as_str()).collect::<Vec<_>>(), ["n1"]);
+    assert_eq!(grouped.parts.iter().map(|part| part.node.as_str()).collect::<Vec<_>>(), ["local/n1"]);
     let fixed = async |id| table(RouteRequest { fixed_replica: Some(true), ..whole(id) }).await.parts;
     assert_eq!(fixed(0).await, fixed(1).await);
     assert_eq!(fixed(0).await.len(), 1);
     let some =
         RouteRequest { segments: vec!["s3".into(), "nothing".into(), "s3".into()], names: true, ..whole(0) };
     let some = table(some).await;
-    assert_eq!((parts(&some), some.left_out.unwrap().unknown), (vec![("n0", vec!["s3"])], 1));
+    assert_eq!((parts(&some), some.left_out.unwrap().unknown), (vec![("local/n0", vec!["s3"])], 1));
 }
 
 #[tokio::test]

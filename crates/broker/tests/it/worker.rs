@@ -81,12 +81,14 @@ impl Worker {
         }
     }
 
-    /// Stops it, with its connections open, until it wakes.
+    /// Stops it, with its connections open, until it wakes. When this returns, it answers nothing any more.
     pub(crate) fn hang(&self) {
         let (wake, wait) = mpsc::channel();
         *self.hung.lock().unwrap() = Some(wake);
         if let Some(runtime) = &self.runtime {
-            runtime.spawn(async move { wait.recv().is_ok() });
+            let (hangs, hung) = mpsc::channel();
+            runtime.spawn(async move { hangs.send(()).is_ok() && wait.recv().is_ok() });
+            hung.recv_timeout(Duration::from_secs(60)).unwrap();
         }
     }
 

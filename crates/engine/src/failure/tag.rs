@@ -8,6 +8,10 @@ use url::Url;
 pub(crate) const UNREACHABLE: &str = "unreachable=";
 /// Tag of an error of one call on a connection that stands.
 pub(crate) const INTERRUPTED: &str = "interrupted=";
+/// Tag of the answer of a peer that has no place for more work.
+pub(crate) const BUSY: &str = "busy=";
+/// Tag of the answer of a peer that is starting or draining.
+pub(crate) const NOT_SERVING: &str = "not_serving=";
 /// Tag of an error that the peer answered with.
 pub(crate) const AT: &str = "at=";
 
@@ -23,6 +27,8 @@ pub(super) enum Kind {
     None,
     Unreachable,
     Interrupted,
+    Busy,
+    NotServing,
     At,
 }
 
@@ -59,7 +65,13 @@ impl Tag {
     }
 
     fn read(&mut self, text: &str) {
-        let kinds = [(UNREACHABLE, Kind::Unreachable), (INTERRUPTED, Kind::Interrupted), (AT, Kind::At)];
+        let kinds = [
+            (UNREACHABLE, Kind::Unreachable),
+            (INTERRUPTED, Kind::Interrupted),
+            (BUSY, Kind::Busy),
+            (NOT_SERVING, Kind::NotServing),
+            (AT, Kind::At),
+        ];
         for (word, kind) in kinds {
             if let Some(url) = text.strip_prefix(word).and_then(|url| Url::parse(url).ok()) {
                 (self.kind, self.url) = (kind, Some(url));

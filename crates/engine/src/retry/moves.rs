@@ -70,7 +70,7 @@ impl Moves {
         for (scan, routed) in failed.scans.iter().zip(routed) {
             self.go(scan, &routed);
             let known = Arc::make_mut(&mut self.scans);
-            let known = known.iter_mut().find(|known| known.collection.id == scan.collection.id);
+            let known = known.iter_mut().find(|known| known.collection.name == scan.collection.name);
             if let Some(known) = known {
                 known.take(&failed.node, &scan.segments);
                 known.place(routed);
@@ -83,7 +83,7 @@ impl Moves {
     pub(super) fn silent(&mut self, leg: &Leg) {
         let Some(open) = self.open(leg, QueryError::Cancelled) else { return };
         let routed = open.scans.iter().map(|scan| {
-            let known = self.scans.iter().filter(|known| known.collection.id == scan.collection.id);
+            let known = self.scans.iter().filter(|known| known.collection.name == scan.collection.name);
             let parts = known.flat_map(|known| &known.parts);
             let nodes: Vec<_> =
                 parts.filter(|part| part.url == leg.url).map(|part| part.node.clone()).collect();

@@ -6,8 +6,15 @@ use std::sync::{
 };
 
 use datafusion::{
-    common::{DataFusionError, runtime::SpawnedTask},
-    physical_plan::{ExecutionPlan, metrics::ExecutionPlanMetricsSet},
+    common::{
+        DataFusionError, Result,
+        runtime::SpawnedTask,
+        tree_node::{TreeNode, TreeNodeRecursion},
+    },
+    physical_plan::{
+        ExecutionPlan,
+        metrics::{ExecutionPlanMetricsSet, MetricsSet},
+    },
 };
 use datafusion_distributed::{TaskKey, TaskMetrics};
 use http::HeaderMap;
@@ -71,9 +78,17 @@ impl Part {
         self.figures.lock().push(figures);
     }
 
-    /// The sum over the tasks that did the work of the first one. To be asked when all rows have come.
+    /// The sum over the tasks that did the work of the first one; naught where nobody did it, `None` where the first one
+    /// did. To be asked when all rows have come.
     pub(super) async fn figures(&self) -> Option<TaskMetrics> {
+        if !self.is_rerouted() {
+            return None;
+        }
         let all = std::mem::take(&mut *self.figures.lock());
+        if all.is_empty() {
+            let template = self.template.borrow().clone();
+            return template.and_then(|template| naught(&template.plan).ok());
+        }
         let mut sum: Option<TaskMetrics> = None;
         for figures in all {
             let Ok(Some(figures)) = figures.join().await else { continue };
@@ -84,6 +99,16 @@ impl Part {
         }
         sum
     }
+}
+
+/// The figures of a task that did nothing. The engine waits for those of every task, and would tell nothing of the others.
+fn naught(plan: &Arc<dyn ExecutionPlan>) -> Result<TaskMetrics> {
+    let mut pre_order_plan_metrics = vec![];
+    plan.apply(|_| {
+        pre_order_plan_metrics.push(MetricsSet::new());
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(TaskMetrics { pre_order_plan_metrics, task_metrics: MetricsSet::new() })
 }
 
 /// All tasks of a part have plans of one shape, so figures at the same place belong together.

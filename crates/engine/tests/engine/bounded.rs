@@ -1,24 +1,31 @@
 //! What a text may make the engine hold.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use pointsman_engine::{EngineSettings, WorkerSettings};
 use pointsman_ids::ErrorCode;
 
-use crate::{cluster::Cluster, compare};
+use crate::{cluster::Cluster, compare, data};
 
-/// The statement fails by its own fault, names the function and a limit, and does so soon.
+/// A cluster that plans for as long as it takes: what refuses a statement is to be its limits, on any machine.
+fn patient() -> Cluster {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tables = data::write(folder.path());
+    let settings = EngineSettings { planning_timeout: Duration::from_secs(600), ..EngineSettings::default() };
+    Cluster::start(folder, tables, 2, 1, settings, WorkerSettings::default())
+}
+
+/// The statement fails by its own fault, and names the function and a limit.
 async fn refused(cluster: &Cluster, sql: &str, function: &str) {
-    let begun = Instant::now();
     let error = cluster.run(sql).await.expect_err(sql);
     let message = error.to_string();
     assert!(matches!(error.code(), ErrorCode::Unknown | ErrorCode::SqlInvalid), "{message}\n{sql}");
     assert!(message.contains(function) && message.contains("are allowed"), "{message}\n{sql}");
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}\n{sql}", begun.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn constants_are_bounded() {
-    let cluster = Cluster::tpch(2, 1);
+    let cluster = patient();
     for (expression, function) in [
         ("repeat('x', 2000000000)", "repeat"),
         ("repeat('x', 9223372036854775807)", "repeat"),
@@ -54,7 +61,7 @@ async fn constants_are_bounded() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_doubles_at_every_level_ends() {
-    let cluster = Cluster::tpch(2, 1);
+    let cluster = patient();
     for (start, doubled, function) in [
         ("'xxxx'", "a || a", "||"),
         ("'xxxx'", "concat(a, a)", "concat"),
@@ -79,7 +86,7 @@ async fn what_doubles_at_every_level_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_are_bounded_on_nodes() {
-    let cluster = Cluster::tpch(2, 1);
+    let cluster = patient();
     for (expression, function) in [
         ("length(repeat(l_comment, 10000000))", "repeat"),
         ("length(repeat(l_comment, 10000))", "repeat"),

@@ -125,9 +125,10 @@ impl Drop for Node {
 fn channels() -> Channels {
     let second = Duration::from_secs(1);
     Channels::tcp(ChannelSettings {
-        connect_timeout: second,
+        // Nodes of tests compute on the very threads that take connections and answer pings, and several tests share the
+        // cores.
+        connect_timeout: 5 * second,
         keep_alive_time: second,
-        // Nodes of tests compute on the very threads that answer pings, and several tests share the cores.
         keep_alive_timeout: 5 * second,
         ..ChannelSettings::default()
     })

@@ -86,11 +86,46 @@ async fn recursion_over_collections_is_refused_when_it_is_planned() {
     assert!(refused.to_string().contains("recursive"), "{refused}");
 }
 
+async fn explained(cluster: &Cluster, sql: &str) -> String {
+    compare::rows(&cluster.run(&format!("EXPLAIN {sql}")).await.expect("rows")).join("\n")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_that_would_scan_nothing_are_not_sent() {
+    let tasks = |plan: &str, scanned: &str| {
+        let stage = plan.split("┌─────").find(|stage| stage.contains(scanned)).expect("a stage");
+        stage.split_once("tasks=").and_then(|(_, rest)| rest.split_once(',')).expect("tasks").0.to_owned()
+    };
+    let sql = "SELECT n_name, count(*) FROM lineitem JOIN supplier ON l_suppkey = s_suppkey \
+               JOIN nation ON s_nationkey = n_nationkey GROUP BY n_name";
+    let plan = explained(&Cluster::tpch(3, 2), sql).await;
+    assert_eq!(tasks(&plan, "nation/part-1"), "1", "{plan}");
+    assert_eq!(tasks(&plan, "lineitem/part-1"), "3", "{plan}");
+    let alone = Cluster::tpch(1, 1);
+    let plan = explained(&alone, "SELECT count(*) FROM lineitem").await;
+    assert_eq!(tasks(&plan, "lineitem/part-1"), "1", "{plan}");
+    let plan =
+        explained(&alone, "SELECT l_comment FROM lineitem WHERE l_orderkey = 1 AND l_orderkey = 2").await;
+    assert!(!plan.contains("Stage"), "{plan}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn few_rows_are_put_together_by_the_broker() {
+    let cluster = Cluster::tpch(3, 2);
+    let stages = async |sql: &str| cluster.plan(sql).await.expect("a plan").stages();
+    assert_eq!(stages("SELECT s_nationkey, count(*) FROM supplier GROUP BY s_nationkey").await, 1);
+    assert_eq!(stages("SELECT l_comment, count(*) FROM lineitem GROUP BY l_comment").await, 2);
+    // The branches of a union share their stage, and what they scan stays where it is.
+    let united = "SELECT s_nationkey, count(*) FROM supplier GROUP BY s_nationkey \
+                  UNION ALL SELECT n_nationkey, n_regionkey FROM nation";
+    assert_eq!(stages(united).await, 2);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn explain_shows_the_distributed_plan() {
     let cluster = Cluster::tpch(3, 2);
     let sql = "SELECT l_returnflag, count(*) FROM lineitem GROUP BY l_returnflag";
-    let plan = compare::rows(&cluster.run(&format!("EXPLAIN {sql}")).await.expect("rows")).join("\n");
+    let plan = explained(&cluster, sql).await;
     for part in
         ["logical_plan", "DistributedExec", "NetworkShuffleExec", "t2: DataSourceExec", "lineitem/part-1"]
     {

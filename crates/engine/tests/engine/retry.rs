@@ -9,9 +9,17 @@ use std::{
 use arrow::array::RecordBatch;
 use futures::TryStreamExt;
 use pointsman_engine::{
-    EngineSettings, FailedPart, PlannedQuery, QueryError, Rerouted, Routed, Router, Statement, WorkerSettings,
+    Catalog, EngineSettings, FailedPart, PlannedQuery, QueryError, Rerouted, Routed, Router, Statement,
+    WorkerSettings,
 };
-use pointsman_ids::{ErrorCode, NodeKey, Result, SegmentId, UnavailableCause, feed::CollectionEntry};
+use pointsman_ids::{
+    CollectionId, Error, ErrorCode, NodeKey, Result, SegmentId, UnavailableCause, feed::CollectionEntry,
+};
+use tonic::{
+    Request, Status,
+    service::{InterceptorLayer, Routes},
+    transport::{Server, server::TcpIncoming},
+};
 use url::Url;
 
 use crate::{
@@ -89,7 +97,7 @@ impl Router for Around {
                 let was = |part: &&FailedPart| {
                     part.scans
                         .iter()
-                        .any(|one| one.collection.id == scan.collection.id && one.segments.contains(at))
+                        .any(|one| one.collection.name == scan.collection.name && one.segments.contains(at))
                 };
                 if all.iter().filter(was).count() >= self.attempts {
                     own.holders.insert(scan.collection.segments[*at as usize].id, vec![]);
@@ -278,7 +286,9 @@ async fn a_segment_whose_retries_have_run_out_is_missing_and_nothing_else() {
     let got = compare::rows(&all(&planned).await.expect("rows"));
     let lineitem = cluster.snapshot.collection("lineitem").expect("a collection");
     let left = lineitem.segments.iter().filter(|segment| !gone.contains(&segment.id));
-    assert_eq!(got, [left.map(|segment| segment.rows).sum::<u64>().to_string()]);
+    let left: u64 = left.map(|segment| segment.rows).sum();
+    assert_eq!(got, [left.to_string()]);
+    assert_eq!(planned.scanned_rows(Duration::from_secs(5)).await, Some(left), "what was read is told");
     assert_eq!(segments(&planned), (3, 3));
     assert!(
         planned.scans()[0].unavailable.iter().all(|one| one.cause == UnavailableCause::RetriesUsedUp),
@@ -331,6 +341,31 @@ async fn what_the_router_leaves_to_the_query_fails_with_the_parts_error() {
     let error = cluster.run(COUNT).await.expect_err("this router makes nothing good");
     let QueryError::Unreachable { nodes, .. } = error else { panic!("{error}") };
     assert_eq!(nodes, [cluster.nodes[1].url.clone()]);
+}
+
+/// Clusters number their collections each on their own, so two of one query may have one number.
+#[tokio::test(flavor = "multi_thread")]
+async fn collections_of_one_number_are_told_apart() {
+    let mut cluster = cluster(3, 2);
+    for entry in &mut cluster.snapshot.collections {
+        Arc::make_mut(entry).id = CollectionId(1);
+    }
+    cluster.catalog = Arc::new(Catalog::build(&cluster.snapshot, None));
+    cluster.nodes[1].kill();
+    let sql = "SELECT count(*) FROM (SELECT 1 FROM lineitem UNION ALL SELECT 1 FROM orders)";
+    let planned = plan(&cluster, &Around::new(cluster.router.clone()), sql).await;
+    let rows: u64 = ["lineitem", "orders"]
+        .iter()
+        .flat_map(|name| &cluster.snapshot.collection(name).expect("a collection").segments)
+        .map(|segment| segment.rows)
+        .sum();
+    assert_eq!(compare::rows(&all(&planned).await.expect("rows")), [rows.to_string()]);
+    assert!(!nodes(&planned).contains(&cluster.nodes[1].url), "the final routing is without it");
+    for scan in &*planned.scans() {
+        let mut served: Vec<_> = scan.parts.iter().flat_map(|part| part.segments.clone()).collect();
+        served.sort_unstable();
+        assert_eq!(served, scan.asked, "{}", scan.collection.name);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -423,4 +458,39 @@ async fn a_node_that_lacks_thousands_of_segments_hides_none_of_them() {
     assert!(failed.iter().all(|part| part.node == cluster.nodes[0].url), "{}", failed.len());
     assert_eq!(segments(&planned), (SEGMENTS, 0));
     assert_eq!(nodes(&planned), BTreeSet::from([cluster.nodes[1].url.clone()]));
+}
+
+/// The address of a worker that takes no work.
+fn refusing(code: ErrorCode) -> Url {
+    let refuse = move |_: Request<()>| -> Result<Request<()>, Status> {
+        Err(pointsman_proto::status(&Error::new(code, "not now")))
+    };
+    let incoming = TcpIncoming::bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
+    let address = incoming.local_addr().expect("an address");
+    let server = Server::builder().layer(InterceptorLayer::new(refuse)).add_routes(Routes::default());
+    tokio::spawn(server.serve_with_incoming(incoming));
+    Url::parse(&format!("http://{address}")).expect("a URL")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_that_a_node_does_not_take_is_done_elsewhere_and_the_node_is_not_ill() {
+    let cluster = cluster(3, 2);
+    let clean = plan(&cluster, &Around::new(cluster.router.clone()), COUNT).await;
+    let wanted = compare::rows(&all(&clean).await.expect("rows"));
+    for (code, is_busy) in [(ErrorCode::ServiceTooManyRequests, true), (ErrorCode::NodeNotServing, false)] {
+        let mut router = cluster.router.clone();
+        router.nodes[1].1 = refusing(code);
+        let around = Around::new(router.clone());
+        let planned = plan(&cluster, &around, COUNT).await;
+        assert_eq!(compare::rows(&all(&planned).await.expect("rows")), wanted);
+        let failed = around.failed();
+        assert_eq!(failed.len(), 1, "{failed:?}");
+        assert_eq!(failed[0].error.code(), code);
+        // Where nodes ask each other, the one who refused is named, and not the one who asked.
+        router.stages = true;
+        let sql = "SELECT l_shipmode, count(*) FROM lineitem GROUP BY l_shipmode";
+        let error = cluster.run_with(sql, router.clone()).await.expect_err("one takes no work");
+        let QueryError::Refused { node, busy, message } = error else { panic!("{error:?}") };
+        assert_eq!((&node, busy, message.as_str()), (&router.nodes[1].1, is_busy, "not now"));
+    }
 }

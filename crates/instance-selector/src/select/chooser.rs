@@ -145,30 +145,30 @@ impl Chooser for ReplicaGroups {
 #[derive(Clone, Copy)]
 struct Turn {
     number: u64,
-    /// The number modulo 6.
-    sixth: u8,
+    /// The number modulo 3.
+    third: usize,
 }
-
-/// For lists of up to 3: what a number modulo 6 is modulo their length.
-const SHORT: [[u8; 8]; 4] = [[0; 8], [0; 8], [0, 1, 0, 1, 0, 1, 0, 0], [0, 1, 2, 0, 1, 2, 0, 0]];
 
 impl Turn {
     fn new(number: u64) -> Self {
-        Self { number, sixth: (number % 6) as u8 }
+        Self { number, third: (number % 3) as usize }
     }
 
     #[inline]
     fn next(self) -> Self {
-        Self { number: self.number + 1, sixth: if self.sixth == 5 { 0 } else { self.sixth + 1 } }
+        Self { number: self.number + 1, third: if self.third == 2 { 0 } else { self.third + 1 } }
     }
 
     /// The number modulo `count`; 0 for an empty list.
     #[inline]
     fn of(self, count: usize) -> usize {
-        match SHORT.get(count) {
-            Some(row) => row[usize::from(self.sixth % 8)].into(),
+        if count == 3 {
+            self.third
+        } else if count < 3 {
+            self.number as usize & count.saturating_sub(1)
+        } else {
             // Below the length of a list, so it fits.
-            None => (self.number % count as u64) as usize,
+            (self.number % count as u64) as usize
         }
     }
 }

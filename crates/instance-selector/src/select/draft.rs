@@ -1,101 +1,56 @@
 //! A selection in the making.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, iter};
 
 use imbl::Vector;
 use pointsman_ids::GroupNumber;
 
 use super::{Scope, cause, requested::Requested};
-use crate::{Candidate, NodeIndex, Selection, segment::SegmentState, selection::PartEnd};
+use crate::{Candidate, NodeIndex, Part, Selection, segment::SegmentState};
 
-/// The picks so far. Every requested segment has its slot, in the order of the request: the place of the node that takes
-/// it, or a place behind all nodes for nobody. So fail-open fills in what is missing, and the parts keep that order.
+/// The picks so far. All lists keep the order of the request: segments go straight to the list of their node, so nothing
+/// has to be grouped in the end.
 pub(super) struct Draft {
-    slots: Vec<u32>,
-    tally: Tally,
-}
-
-/// What the picks amount to. Segments go by their place in the request.
-pub(super) struct Tally {
-    /// Served segments by slot; that of nobody stays 0.
-    served: Vec<u32>,
-    optional: Vec<(usize, NodeIndex)>,
-    unavailable: Vec<usize>,
-    new: Vec<usize>,
-    unknown: Vec<usize>,
-    dropped: Vec<usize>,
+    /// What each node serves, by its place. Fail-open tries only nodes that could not be chosen before it, so its picks
+    /// are the only ones in their lists.
+    served: Vec<Vec<u32>>,
+    optional: Vec<(u32, NodeIndex)>,
+    unavailable: Vec<u32>,
+    new: Vec<u32>,
+    unknown: Vec<u32>,
+    dropped: Vec<u32>,
 }
 
 /// Decides who takes which segment.
 pub(super) trait Decide {
-    /// Adds the slots of the next segments to the draft, by [`Draft::extend`].
-    fn pick<'s>(&mut self, states: impl ExactSizeIterator<Item = &'s SegmentState>, draft: &mut Draft);
-}
-
-impl Tally {
-    /// The slot of segments that nobody serves.
-    pub(super) fn nobody(&self) -> u32 {
-        NodeIndex::at(self.served.len() - 1).0
-    }
-
-    /// A candidate takes the segment at a place.
-    #[inline]
-    pub(super) fn takes(&mut self, place: usize, candidate: Candidate) -> u32 {
-        let slot = candidate.slot();
-        match self.served.get_mut(slot as usize) {
-            Some(served) => {
-                *served += 1;
-                slot
-            }
-            None => self.takes_optional(place, candidate),
-        }
-    }
-
-    #[cold]
-    fn takes_optional(&mut self, place: usize, candidate: Candidate) -> u32 {
-        self.optional.push((place, candidate.node()));
-        self.nobody()
-    }
-
-    /// Nobody can take the segment at a place.
-    #[cold]
-    pub(super) fn misses(&mut self, place: usize, state: &SegmentState) -> u32 {
-        if !state.exists() {
-            self.unknown.push(place);
-        } else if state.is_new() {
-            self.new.push(place);
-        } else {
-            self.unavailable.push(place);
-        }
-        self.nobody()
-    }
-
-    /// All who could take the segment at a place stand outside every replica group.
-    pub(super) fn drops(&mut self, place: usize) -> u32 {
-        self.dropped.push(place);
-        self.nobody()
-    }
+    /// Tells the draft what becomes of each of the next segments.
+    fn pick<'s>(&mut self, segments: impl Iterator<Item = (u32, &'s SegmentState)>, draft: &mut Draft);
 }
 
 impl Draft {
     /// No picks yet.
     pub(super) fn new(scope: &Scope<'_>) -> Self {
-        let tally = Tally {
-            served: vec![0; scope.states.listed.len() + 1],
+        Self {
+            served: scope.shares().map(Vec::with_capacity).collect(),
             optional: Vec::new(),
             unavailable: Vec::new(),
             new: Vec::new(),
             unknown: Vec::new(),
             dropped: Vec::new(),
-        };
-        Self { slots: Vec::with_capacity(scope.requested.len()), tally }
+        }
     }
 
     /// Has the picks of all requested segments decided, in the order of the request.
     pub(super) fn visit(&mut self, scope: &Scope<'_>, decide: &mut impl Decide) {
         let segments = &scope.states.segments;
         match &scope.requested {
-            Requested::All(_) => segments.leaves().for_each(|leaf| decide.pick(leaf.iter(), self)),
+            Requested::All(_) => {
+                let mut first = 0;
+                for leaf in segments.leaves() {
+                    decide.pick((NodeIndex::at(first).0..).zip(leaf), self);
+                    first += leaf.len();
+                }
+            }
             Requested::These { list, ascends } => self.visit_list(segments, list, *ascends, decide),
         }
     }
@@ -110,92 +65,92 @@ impl Draft {
         let mut focus = segments.focus();
         let mut rest = list;
         // Run by run of those that lie in one leaf.
-        while let Some(first) = rest.first().map(|first| *first as usize) {
-            if first >= segments.len() {
-                self.tally.unknown.push(self.slots.len());
-                self.slots.push(self.tally.nobody());
+        while let Some(first) = rest.first().copied() {
+            let at = first as usize;
+            if at >= segments.len() {
+                self.unknown.push(first);
                 rest = &rest[1..];
                 continue;
             }
-            let (range, leaf) = focus.chunk_at(first);
-            let most = rest.len().min(range.end - first);
-            let state = |segment: &u32| &leaf[*segment as usize - range.start];
-            if ascends && rest[most - 1] as usize == first + most - 1 {
+            let (range, leaf) = focus.chunk_at(at);
+            let most = rest.len().min(range.end - at);
+            if ascends && rest[most - 1] as usize == at + most - 1 {
                 // Without gaps.
-                let start = first - range.start;
-                decide.pick(leaf[start..start + most].iter(), self);
+                let start = at - range.start;
+                decide.pick((first..).zip(&leaf[start..start + most]), self);
                 rest = &rest[most..];
                 continue;
             }
             let within = |segment: &&u32| range.contains(&(**segment as usize));
             let (run, behind) = rest.split_at(rest.iter().take_while(within).count());
-            decide.pick(run.iter().map(state), self);
+            decide.pick(run.iter().map(|at| (*at, &leaf[*at as usize - range.start])), self);
             rest = behind;
         }
     }
 
-    /// Adds the slots of the next segments: `slot` tells that of each, by its place in the request and its state.
+    /// A candidate takes a segment.
     #[inline]
-    pub(super) fn extend<'s>(
-        &mut self,
-        states: impl ExactSizeIterator<Item = &'s SegmentState>,
-        mut slot: impl FnMut(usize, &SegmentState, &mut Tally) -> u32,
-    ) {
-        let tally = &mut self.tally;
-        let first = self.slots.len();
-        // Room first and a plain loop then: what the loop carries from segment to segment stays in registers.
-        self.slots.resize(first + states.len(), 0);
-        for (offset, (place, state)) in self.slots[first..].iter_mut().zip(states).enumerate() {
-            *place = slot(first + offset, state, tally);
+    pub(super) fn takes(&mut self, segment: u32, candidate: Candidate) {
+        match self.served.get_mut(candidate.slot() as usize) {
+            Some(served) => served.push(segment),
+            None => self.takes_optional(segment, candidate),
         }
     }
 
-    /// The places of unavailable segments.
-    pub(super) fn unavailable(&self) -> &[usize] {
-        &self.tally.unavailable
+    #[cold]
+    fn takes_optional(&mut self, segment: u32, candidate: Candidate) {
+        self.optional.push((segment, candidate.node()));
     }
 
-    /// A candidate takes the segment at a place that nobody had taken.
-    pub(super) fn fill(&mut self, place: usize, candidate: Candidate) {
-        self.slots[place] = self.tally.takes(place, candidate);
+    /// Nobody can take a segment.
+    #[cold]
+    pub(super) fn misses(&mut self, segment: u32, state: &SegmentState) {
+        if !state.exists() {
+            self.unknown.push(segment);
+        } else if state.is_new() {
+            self.new.push(segment);
+        } else {
+            self.unavailable.push(segment);
+        }
     }
 
-    /// Nothing is unavailable any more: these are the fail-open picks. Returns their places.
-    pub(super) fn none_unavailable(&mut self) -> Vec<usize> {
-        std::mem::take(&mut self.tally.unavailable)
+    /// All who could take a segment stand outside every replica group.
+    pub(super) fn drops(&mut self, segment: u32) {
+        self.dropped.push(segment);
     }
 
-    /// The selection: the picks grouped by node.
+    /// The unavailable segments.
+    pub(super) fn unavailable(&self) -> &[u32] {
+        &self.unavailable
+    }
+
+    /// Nothing is unavailable any more. Returns what was.
+    pub(super) fn none_unavailable(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.unavailable)
+    }
+
+    /// The selection.
     pub(super) fn finish(self, scope: &Scope<'_>) -> Selection {
-        let Self { slots, tally } = self;
-        let pools = pools(scope, &tally);
-        let (mut ends, segments) = match &scope.requested {
-            Requested::All(all) => group(0..*all, &slots, &tally.served),
-            Requested::These { list, .. } => group(list.iter().copied(), &slots, &tally.served),
-        };
-        let is_asked = |node: NodeIndex| tally.served[node.usize()] > 0;
+        let pools = pools(scope, &self);
+        let is_asked = |node: NodeIndex| self.served.get(node.usize()).is_some_and(|list| !list.is_empty());
         let (mut sent, skipped): (Vec<_>, Vec<_>) =
-            tally.optional.iter().copied().partition(|(_, node)| is_asked(*node));
+            self.optional.into_iter().partition(|(_, node)| is_asked(*node));
         // Stable, so that the segments of a node keep their order.
         sent.sort_by_key(|(_, node)| *node);
-        for end in &mut ends {
-            end.optional = NodeIndex::at(sent.partition_point(|(_, node)| *node <= end.node)).0;
-        }
-        let segment = |place: &usize| scope.requested.segment(*place);
-        let all = |places: &[usize]| places.iter().map(segment).collect();
-        let unavailable = tally.unavailable.iter().map(segment);
-        let unknown = if scope.requested.is_named() { all(&tally.unknown) } else { Vec::new() };
+        let mut sent = sent.into_iter().peekable();
+        let served = (0..).map(NodeIndex).zip(self.served).filter(|(_, segments)| !segments.is_empty());
+        let part = |(node, segments)| {
+            let of_node = iter::from_fn(|| sent.next_if(|(_, of)| *of == node));
+            Part { node, segments, optional: of_node.map(|(segment, _)| segment).collect() }
+        };
+        let cause = |segment| Some((segment, cause::cause(scope, scope.state(segment)?)));
         Selection {
-            ends,
-            segments,
-            optional: sent.iter().map(|(place, _)| segment(place)).collect(),
-            optional_skipped: skipped.iter().map(|(place, _)| segment(place)).collect(),
-            new: all(&tally.new),
-            unknown,
-            unavailable: unavailable
-                .filter_map(|segment| Some((segment, cause::cause(scope, scope.state(segment)?))))
-                .collect(),
-            dropped: all(&tally.dropped),
+            parts: served.map(part).collect(),
+            optional_skipped: skipped.into_iter().map(|(segment, _)| segment).collect(),
+            new: self.new,
+            unknown: if scope.requested.is_named() { self.unknown } else { Vec::new() },
+            unavailable: self.unavailable.into_iter().filter_map(cause).collect(),
+            dropped: self.dropped,
             pools,
             ..Selection::default()
         }
@@ -203,35 +158,13 @@ impl Draft {
 }
 
 /// Counts the picks by pool of the candidate.
-fn pools(scope: &Scope<'_>, tally: &Tally) -> Vec<(GroupNumber, u64)> {
+fn pools(scope: &Scope<'_>, draft: &Draft) -> Vec<(GroupNumber, u64)> {
     let mut pools = BTreeMap::<GroupNumber, u64>::new();
-    for (node, served) in (0..).map(NodeIndex).zip(&tally.served).filter(|(_, served)| **served > 0) {
-        *pools.entry(scope.states.pool(node)).or_default() += u64::from(*served);
+    for (node, served) in (0..).map(NodeIndex).zip(&draft.served).filter(|(_, served)| !served.is_empty()) {
+        *pools.entry(scope.states.pool(node)).or_default() += served.len() as u64;
     }
-    for (_, node) in &tally.optional {
+    for (_, node) in &draft.optional {
         *pools.entry(scope.states.pool(*node)).or_default() += 1;
     }
     pools.into_iter().collect()
-}
-
-/// Sorts the requested segments by slot, those of nobody last and then away: a counting sort into one buffer.
-fn group(requested: impl Iterator<Item = u32>, slots: &[u32], served: &[u32]) -> (Vec<PartEnd>, Vec<u32>) {
-    let mut ends = Vec::new();
-    let mut next = Vec::with_capacity(served.len());
-    let mut end = 0;
-    for (node, served) in (0..).map(NodeIndex).zip(served) {
-        next.push(end);
-        end += served;
-        if *served > 0 {
-            ends.push(PartEnd { node, segments: end, optional: 0 });
-        }
-    }
-    let mut segments = vec![0; slots.len()];
-    for (segment, slot) in requested.zip(slots) {
-        let next = &mut next[*slot as usize];
-        segments[*next as usize] = segment;
-        *next += 1;
-    }
-    segments.truncate(end as usize);
-    (ends, segments)
 }

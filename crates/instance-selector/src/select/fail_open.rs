@@ -40,7 +40,7 @@ impl FailOpenGate {
 
 /// How far fail-open comes with the unavailable segments of a draft.
 pub(super) fn gate(scope: &Scope<'_>, draft: &Draft) -> FailOpenGate {
-    let mut unavailable = draft.unavailable().iter().map(|place| scope.requested.segment(*place));
+    let mut unavailable = draft.unavailable().iter().copied();
     let states = unavailable.clone().filter_map(|segment| scope.state(segment));
     let (rules, request) = (&scope.states.rules, scope.request);
     let switches = request.fail_open;
@@ -73,13 +73,12 @@ pub(super) fn pick<W: Watch>(scope: &Scope<'_>, groups: u64, draft: &mut Draft, 
         SelectorKind::StrictReplicaGroup => pick_each(scope, OneReplica::new(turn), draft, watch),
         _ => pick_each(scope, ReplicaGroups::new(turn, groups), draft, watch),
     }
-    draft.none_unavailable().into_iter().map(|place| scope.requested.segment(place)).collect()
+    draft.none_unavailable()
 }
 
 fn pick_each<C: Chooser, W: Watch>(scope: &Scope<'_>, mut chooser: C, draft: &mut Draft, watch: &mut W) {
     let mut candidates = Vec::new();
-    for place in draft.unavailable().to_vec() {
-        let segment = scope.requested.segment(place);
+    for segment in draft.unavailable().to_vec() {
         candidates.clear();
         candidates.extend(scope.state(segment).into_iter().flat_map(|state| to_try(scope, state)));
         if candidates.is_empty() {
@@ -88,7 +87,7 @@ fn pick_each<C: Chooser, W: Watch>(scope: &Scope<'_>, mut chooser: C, draft: &mu
         if W::LOOKS {
             watch.picked(segment, chooser.rule());
         }
-        draft.fill(place, candidates[chooser.choose(&candidates)]);
+        draft.takes(segment, candidates[chooser.choose(&candidates)]);
     }
 }
 

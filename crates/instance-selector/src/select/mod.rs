@@ -96,14 +96,13 @@ pub(crate) fn select_watched<W: Watch>(
 fn pick_each<C: Chooser, W: Watch>(scope: &Scope<'_>, chooser: C, draft: &mut Draft, watch: &mut W) {
     let kept = Vec::new();
     if scope.is_everybody_usable() {
-        draft.visit(scope, &mut Picker { scope, usable: Everybody, kept, chooser, watch });
+        draft.visit(scope, &mut Picker { usable: Everybody, kept, chooser, watch });
     } else {
-        draft.visit(scope, &mut Picker { scope, usable: Sieve::new(scope), kept, chooser, watch });
+        draft.visit(scope, &mut Picker { usable: Sieve::new(scope), kept, chooser, watch });
     }
 }
 
 struct Picker<'a, U, C, W> {
-    scope: &'a Scope<'a>,
     usable: U,
     kept: Vec<Candidate>,
     chooser: C,
@@ -111,19 +110,20 @@ struct Picker<'a, U, C, W> {
 }
 
 impl<U: Usable, C: Chooser, W: Watch> Decide for Picker<'_, U, C, W> {
-    fn pick<'s>(&mut self, states: impl ExactSizeIterator<Item = &'s SegmentState>, draft: &mut Draft) {
+    fn pick<'s>(&mut self, segments: impl Iterator<Item = (u32, &'s SegmentState)>, draft: &mut Draft) {
         // Copies on the stack stay in registers over the one loop that a selection consists of.
         let (usable, mut chooser) = (self.usable, self.chooser);
-        draft.extend(states, |place, state, tally| {
+        for (segment, state) in segments {
             let usable = usable.of(state, &mut self.kept);
             if usable.is_empty() {
-                return tally.misses(place, state);
+                draft.misses(segment, state);
+                continue;
             }
             if W::LOOKS {
-                self.watch.picked(self.scope.requested.segment(place), chooser.rule());
+                self.watch.picked(segment, chooser.rule());
             }
-            tally.takes(place, usable[chooser.choose(usable)])
-        });
+            draft.takes(segment, usable[chooser.choose(usable)]);
+        }
         self.chooser = chooser;
     }
 }

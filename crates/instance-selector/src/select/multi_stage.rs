@@ -20,18 +20,18 @@ type Placed = (Candidate, Place);
 /// The segments that go to the replica groups, each with its usable candidates that stand in one.
 #[derive(Default)]
 struct Wanted {
-    /// Place in the request, and end of the candidates.
-    segments: Vec<(usize, usize)>,
+    /// Each with the end of its candidates.
+    segments: Vec<(u32, usize)>,
     candidates: Vec<Placed>,
 }
 
 impl Wanted {
-    fn iter(&self) -> impl Iterator<Item = (usize, &[Placed])> {
+    fn iter(&self) -> impl Iterator<Item = (u32, &[Placed])> {
         let mut start = 0;
-        self.segments.iter().map(move |(place, end)| {
+        self.segments.iter().map(move |(segment, end)| {
             let candidates = &self.candidates[start..*end];
             start = *end;
-            (*place, candidates)
+            (*segment, candidates)
         })
     }
 }
@@ -46,7 +46,7 @@ pub(super) fn pick<W: Watch>(scope: &Scope<'_>, fixed: bool, draft: &mut Draft, 
     let wanted = gather(scope, placement, draft)?;
     let preferred = if fixed { 0 } else { scope.request.turn() % u64::from(placement.groups()) };
     let chosen = complete_groups(scope, placement, &wanted, preferred)?;
-    for (place, candidates) in wanted.iter() {
+    for (segment, candidates) in wanted.iter() {
         let stands_in_chosen = |(_, place): &&Placed| chosen[place.partition as usize] == place.group;
         let last = candidates
             .iter()
@@ -55,9 +55,9 @@ pub(super) fn pick<W: Watch>(scope: &Scope<'_>, fixed: bool, draft: &mut Draft, 
         let Some((candidate, Place { partition, group, .. })) = last else { continue };
         if W::LOOKS {
             let partition = placement.partitions()[*partition as usize];
-            watch.picked(scope.requested.segment(place), Rule::ReplicaGroup { partition, group: *group });
+            watch.picked(segment, Rule::ReplicaGroup { partition, group: *group });
         }
-        draft.fill(place, *candidate);
+        draft.takes(segment, *candidate);
     }
     Ok(())
 }
@@ -74,8 +74,8 @@ fn gather(scope: &Scope<'_>, placement: &Placement, draft: &mut Draft) -> Result
     draft.visit(scope, &mut gather);
     match gather.missing {
         None => Ok(gather.wanted),
-        Some(place) => {
-            let name = scope.request.names.of(scope.requested.segment(place));
+        Some(segment) => {
+            let name = scope.request.names.of(segment);
             Err(unavailable(scope, &format!("segment '{name}' has no usable replica")))
         }
     }
@@ -86,19 +86,20 @@ struct Gather<'a> {
     kept: Vec<Candidate>,
     placement: &'a Placement,
     wanted: Wanted,
-    /// The place of the first old segment without a usable candidate.
-    missing: Option<usize>,
+    /// The first old segment without a usable candidate.
+    missing: Option<u32>,
 }
 
 impl Decide for Gather<'_> {
-    fn pick<'s>(&mut self, states: impl ExactSizeIterator<Item = &'s SegmentState>, draft: &mut Draft) {
-        draft.extend(states, |place, state, tally| {
+    fn pick<'s>(&mut self, segments: impl Iterator<Item = (u32, &'s SegmentState)>, draft: &mut Draft) {
+        for (segment, state) in segments {
             let usable = self.usable.of(state, &mut self.kept);
             if usable.is_empty() {
                 if state.exists() && !state.is_new() {
-                    self.missing.get_or_insert(place);
+                    self.missing.get_or_insert(segment);
                 }
-                return tally.misses(place, state);
+                draft.misses(segment, state);
+                continue;
             }
             let (wanted, placement) = (&mut self.wanted, self.placement);
             let start = wanted.candidates.len();
@@ -106,11 +107,11 @@ impl Decide for Gather<'_> {
             wanted.candidates.extend(usable.iter().filter_map(stands));
             let end = wanted.candidates.len();
             if start == end {
-                return tally.drops(place);
+                draft.drops(segment);
+            } else {
+                wanted.segments.push((segment, end));
             }
-            wanted.segments.push((place, end));
-            tally.nobody()
-        });
+        }
     }
 }
 

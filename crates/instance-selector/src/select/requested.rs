@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeSet};
 
 use crate::{NodeIndex, Segments};
 
-/// The segments of a request, in its order. A place is where a segment stands in it.
+/// The segments of a request, in its order.
 #[derive(Debug)]
 pub(crate) enum Requested<'a> {
     /// So many, all that there are.
@@ -41,14 +41,6 @@ impl<'a> Requested<'a> {
         match self {
             Self::All(count) => *count as usize,
             Self::These { list, .. } => list.len(),
-        }
-    }
-
-    /// The segment at a place.
-    pub(super) fn segment(&self, place: usize) -> u32 {
-        match self {
-            Self::All(_) => NodeIndex::at(place).0,
-            Self::These { list, .. } => list[place],
         }
     }
 }

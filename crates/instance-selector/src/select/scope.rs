@@ -30,6 +30,14 @@ impl<'a> Scope<'a> {
         Self { states, nodes, request, requested, usable, everybody }
     }
 
+    /// For each node by place, room for about as many segments as it will serve: its share, were the requested segments
+    /// spread evenly over all who may serve some, and half of that again.
+    pub(super) fn shares(&self) -> impl Iterator<Item = usize> {
+        let may = self.states.listed_nodes.len().max(1);
+        let share = self.requested.len() / may * 3 / 2;
+        self.states.listed.iter().map(move |listed| share.min(*listed as usize))
+    }
+
     /// Whether every candidate of the states is usable, so that nobody has to be asked.
     pub(crate) fn is_everybody_usable(&self) -> bool {
         self.everybody

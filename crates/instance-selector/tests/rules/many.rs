@@ -42,7 +42,7 @@ fn check(states: &States, nodes: &Nodes) {
     let all: Vec<u32> = (0..count).collect();
     let parts = |request: &Request<'_>| -> BTreeMap<u32, Vec<u32>> {
         let selection = select(states, nodes, request).unwrap();
-        selection.parts().map(|part| (part.node.0, part.segments.to_vec())).collect()
+        selection.parts.iter().map(|part| (part.node.0, part.segments.clone())).collect()
     };
     assert_eq!(parts(&Request::all(5)), by_the_letter(states, nodes, &all, 5));
     let lists: [Vec<u32>; 5] = [

@@ -132,12 +132,16 @@ impl World {
 
     /// What is served, as in `0>n1 1>n2`.
     pub(crate) fn served(&self, selection: &Selection) -> String {
-        self.text(selection.parts().flat_map(|part| part.segments.iter().map(move |at| (*at, part.node))))
+        self.text(
+            selection.parts.iter().flat_map(|part| part.segments.iter().map(move |at| (*at, part.node))),
+        )
     }
 
     /// What is sent as optional work.
     pub(crate) fn optional(&self, selection: &Selection) -> String {
-        self.text(selection.parts().flat_map(|part| part.optional.iter().map(move |at| (*at, part.node))))
+        self.text(
+            selection.parts.iter().flat_map(|part| part.optional.iter().map(move |at| (*at, part.node))),
+        )
     }
 
     fn text(&self, picks: impl Iterator<Item = (u32, NodeIndex)>) -> String {

@@ -217,13 +217,15 @@ fn segments_of_an_assignment_group_or_of_a_placement_partition_move_together() {
         };
         world.core.view().groups("t", None, [0, 1, 2, 9].map(|at| (at, node(at))))
     };
+    let may = |world: &World| world.core.view().may_move_together("t", None);
+    assert!(!may(&world), "nobody knows the collection");
     world.put("home", shape("t", &segments)).unwrap();
-    assert_eq!(groups(&world), [None; 4]);
+    assert_eq!((may(&world), groups(&world)), (false, vec![None; 4]));
     world.put("home", shape("t", &segments).selector(SelectorKind::StrictReplicaGroup)).unwrap();
-    assert_eq!(groups(&world), [Some(0), Some(1), Some(0), None]);
+    assert_eq!((may(&world), groups(&world)), (true, vec![Some(0), Some(1), Some(0), None]));
     let mut stages = shape("t", &segments).selector(SelectorKind::MultiStageReplicaGroup);
     let group = |nodes: &str| nodes.split(' ').map(|node| node.parse().unwrap()).collect::<Vec<_>>();
     stages.routing.replica_groups = [(4, vec![group("n1 n3")])].into();
     world.put("home", stages).unwrap();
-    assert_eq!(groups(&world), [Some(0), Some(0), Some(0), None]);
+    assert_eq!((may(&world), groups(&world)), (true, vec![Some(0), Some(0), Some(0), None]));
 }

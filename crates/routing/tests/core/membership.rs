@@ -155,8 +155,13 @@ fn an_address_that_cannot_be_read_keeps_the_last_good_one_or_skips_the_node() {
     let mut nodes = ["n1", "n2"].map(|node| world.entry("home", node)).to_vec();
     nodes.iter_mut().for_each(|node| node.address = "not an address".to_owned());
     world.core.set_nodes(&"home".parse().unwrap(), nodes, world.now).unwrap();
-    let urls: Vec<_> =
-        world.core.view().stage_nodes([], None, &BTreeSet::new()).into_iter().map(|node| node.url).collect();
+    let urls: Vec<_> = world
+        .core
+        .view()
+        .stage_nodes([], None, &BTreeSet::new())
+        .into_iter()
+        .map(|node| node.url.clone())
+        .collect();
     assert_eq!(urls, ["http://n1.home:1".parse().unwrap()]);
 }
 

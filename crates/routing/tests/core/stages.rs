@@ -1,13 +1,13 @@
 //! Nodes for the stages of a query: the same routable set as for its leaves.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use pointsman_ids::{GroupName, GroupNumber, feed::GroupEntry};
-use pointsman_routing::RouteRequest;
+use pointsman_routing::{RouteRequest, RoutedNode};
 
 use crate::world::{Shape, World, key, seg, shape};
 
-fn told(nodes: Vec<pointsman_routing::RoutedNode>) -> Vec<String> {
+fn told(nodes: Vec<Arc<RoutedNode>>) -> Vec<String> {
     nodes.into_iter().map(|node| node.key.to_string()).collect()
 }
 

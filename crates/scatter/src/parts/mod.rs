@@ -156,6 +156,13 @@ impl Parts {
         self.settle_failed(place);
     }
 
+    /// An excluded node was asked for this segment, in vain, in an attempt before this one.
+    pub fn tried_open(&mut self, place: Place) {
+        if let Some(segment) = self.get_mut(place) {
+            segment.fail_open = true;
+        }
+    }
+
     /// The part that asks a node for these segments. Where they are only some of what it was asked for, they become a
     /// part of their own; `None`: the node is not asked for any of them.
     pub fn part_of(&mut self, node: &NodeKey, places: &BTreeSet<Place>) -> Option<PartNumber> {

@@ -82,9 +82,9 @@ impl Parts {
                     let (collection, segment) = name(place);
                     UnavailableSegment { collection, segment, cause, nodes: self.nodes_concerned(place) }
                 });
-                continue;
+            } else {
+                coverage.add_answered(1);
             }
-            coverage.add_answered(1);
             if self.get(place).is_some_and(|segment| segment.fail_open) {
                 coverage.add_fail_open(|| name(place));
             }
@@ -110,7 +110,8 @@ impl Parts {
         }
     }
 
-    /// The nodes that failed at a segment or were silent; for one that nobody was asked for, those that routing named.
+    /// The nodes that failed at a segment or were silent; where none did, those that broke the query which it was lost
+    /// with. For one that nobody was asked for, those that routing named.
     pub fn nodes_concerned(&self, place: Place) -> Vec<NodeKey> {
         if let Some(State::Unroutable(unroutable)) = self.get(place).map(|segment| &segment.state) {
             return unroutable.nodes.clone();
@@ -121,6 +122,7 @@ impl Parts {
         };
         let nodes: BTreeSet<&NodeKey> =
             self.parts.values().filter(concerned).map(|part| &part.node).collect();
+        let nodes = if nodes.is_empty() { self.attempts.failed_nodes().iter().collect() } else { nodes };
         nodes.into_iter().cloned().collect()
     }
 

@@ -45,7 +45,7 @@ pub(super) struct Segment {
     pub(super) attempts: u32,
     /// The part that it was in last.
     pub(super) last: Option<PartNumber>,
-    /// Its last pick was an excluded node, for want of others.
+    /// Its last pick was an excluded node, for want of others; if it has none, a pick of an attempt before.
     pub(super) fail_open: bool,
     /// Segments of one group move together; `None`: it moves alone.
     pub(super) group: Option<u32>,

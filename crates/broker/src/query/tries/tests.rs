@@ -73,12 +73,12 @@ impl Choose for First {
     ) -> Result<RoutingTable> {
         let node = self.nodes.iter().find(|node| !without.contains(&key(**node)));
         let part = node.map(|node| RoutedPart {
-            node: RoutedNode {
+            node: Arc::new(RoutedNode {
                 key: key(*node),
                 url: url(*node),
                 incarnation: Incarnation(1),
                 pool: GroupNumber::NONE,
-            },
+            }),
             segments: segments.to_vec(),
             optional: vec![],
         });

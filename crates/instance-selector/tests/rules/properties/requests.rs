@@ -87,9 +87,9 @@ fn buckets(selection: &Selection) -> BTreeMap<u32, Vec<&'static str>> {
     let mut put = |name, segments: &[u32]| {
         segments.iter().for_each(|segment| buckets.entry(*segment).or_default().push(name));
     };
-    for part in selection.parts() {
-        put("served", part.segments);
-        put("optional", part.optional);
+    for part in &selection.parts {
+        put("served", &part.segments);
+        put("optional", &part.optional);
     }
     put("optional skipped", &selection.optional_skipped);
     put("new", &selection.new);
@@ -142,11 +142,11 @@ proptest! {
         }
 
         let fail_open: BTreeSet<_> = selection.fail_open.iter().copied().collect();
-        for part in selection.parts() {
+        for part in &selection.parts {
             prop_assert!(!part.segments.is_empty(), "nobody is asked for optional work alone");
             prop_assert!(nodes.is_enabled(part.node), "never a disabled node");
             prop_assert!(!request.without.contains(part.node), "never one that failed in this query");
-            for segment in part.segments.iter().chain(part.optional) {
+            for segment in part.segments.iter().chain(&part.optional) {
                 let usable = usable(&states, &nodes, &request, *segment);
                 if fail_open.contains(segment) {
                     prop_assert!(usable.is_empty(), "a healthy candidate is never passed over");
@@ -171,7 +171,7 @@ proptest! {
         }
 
         // Every pick is counted once.
-        let optional: usize = selection.parts().map(|part| part.optional.len()).sum();
+        let optional: usize = selection.parts.iter().map(|part| part.optional.len()).sum();
         let picks = selection.served() + optional + selection.optional_skipped.len();
         let counted = if options.selector == SelectorKind::MultiStageReplicaGroup { 0 } else { picks };
         prop_assert_eq!(selection.pools.iter().map(|(_, count)| count).sum::<u64>(), counted as u64);
@@ -206,7 +206,7 @@ proptest! {
         let request = Request { fixed_replica, fail_open, ..Request::all(id) };
         let selection = select(&states, &nodes, &request).unwrap();
         let mut readers = BTreeMap::<u32, BTreeSet<NodeIndex>>::new();
-        for part in selection.parts() {
+        for part in &selection.parts {
             for segment in part.segments.iter().map(|at| states.segment(*at).unwrap()).filter(|one| !one.is_new()) {
                 readers.entry(segment.assignment_group().unwrap()).or_default().insert(part.node);
             }
