@@ -1,8 +1,11 @@
 //! The command line itself.
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
-use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap::{
+    Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand,
+    builder::{NonEmptyStringValueParser, ValueParser},
+};
 
 use crate::{commands, dev, exit};
 
@@ -16,6 +19,28 @@ pub(crate) struct Args {
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Args {
+    /// Reads a command line. No text is empty: an empty name mostly comes from a variable of a script that is not set, and
+    /// would ask for everything or for nobody.
+    pub(crate) fn read(
+        line: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+    ) -> Result<Self, clap::Error> {
+        let mut command = filled(Self::command());
+        let mut matches = command.try_get_matches_from_mut(line)?;
+        Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+    }
+}
+
+/// The same command where texts are not empty.
+fn filled(command: clap::Command) -> clap::Command {
+    let text = ValueParser::string().type_id();
+    let command = command.mut_args(|arg| {
+        let is_text = arg.get_action().takes_values() && arg.get_value_parser().type_id() == text;
+        if is_text { arg.value_parser(NonEmptyStringValueParser::new()) } else { arg }
+    });
+    command.mut_subcommands(filled)
 }
 
 /// Where the cluster is. Without flags: the one that `pointsman dev` runs from ./pointsman-data, else the usual ports
@@ -50,26 +75,34 @@ pub(crate) enum Command {
     /// Create, list, show and drop collections
     #[command(subcommand)]
     Collection(commands::collection::CollectionCommand),
-    /// Push, list and drop segments
+    /// Push, replace, list and drop segments
     #[command(subcommand)]
     Segment(commands::segment::SegmentCommand),
-    /// Load collections onto nodes, so that they can be queried
+    /// List partitions of collections and how far their loads are
+    #[command(subcommand)]
+    Partition(commands::partition::PartitionCommand),
+    /// Load collections or partitions onto nodes, or change their replicas, so that they can be queried
     Load(commands::load::LoadArgs),
-    /// Release collections from the nodes; their segments stay in the catalog
+    /// Release collections or partitions from the nodes; their segments stay in the catalog
     Release(commands::release::ReleaseArgs),
     /// Show how far loads are, per collection and resource group
     Status(commands::status::StatusArgs),
+    /// Ask whether a resource group can serve a collection now; the exit status says it too
+    Ready(commands::ready::ReadyArgs),
     /// Explain which node answers for which segment, and what rules the others out
     Why(commands::why::WhyArgs),
-    /// Create and list resource groups
+    /// Create, list, show, update and drop resource groups, and move nodes and replicas between them
     #[command(subcommand)]
     Group(commands::group::GroupCommand),
     /// Show and change settings of the running cluster
     #[command(subcommand)]
     Config(commands::config::ConfigCommand),
+    /// Back up, restore and move what coordinators store
+    #[command(subcommand)]
+    Metastore(commands::metastore::MetastoreCommand),
     /// List nodes, disable and enable them, or run one
     Node(commands::node::NodeCommand),
-    /// Replay scenario files: what would the broker do if ...?
+    /// Replay scenario files: what would the broker do, or the coordinator say, if ...?
     Replay(commands::replay::ReplayArgs),
     /// Run a coordinator
     #[command(hide = true)]
@@ -106,6 +139,20 @@ mod tests {
     }
 
     #[test]
+    fn no_text_is_empty() {
+        for line in [
+            &["status", ""][..],
+            &["ready", "orders", "--resource-group", ""],
+            &["load", "orders", "--resource-groups", "east,"],
+            &["group", "show", ""],
+        ] {
+            let error = Args::read(["pointsman"].iter().chain(line)).unwrap_err();
+            assert_eq!(error.kind(), clap::error::ErrorKind::InvalidValue, "{line:?}: {error}");
+        }
+        assert!(Args::read(["pointsman", "status", "orders"]).is_ok());
+    }
+
+    #[test]
     fn several_coordinators_are_one_list() {
         let line = [
             "pointsman",
@@ -116,7 +163,7 @@ mod tests {
             "--coordinator",
             "http://c:3",
         ];
-        let args = Args::try_parse_from(line).unwrap();
+        let args = Args::read(line).unwrap();
         assert_eq!(args.target.coordinator, ["http://a:1", "http://b:2", "http://c:3"]);
     }
 }

@@ -14,9 +14,11 @@ Exit status:
   1   failed; standard error says what and why
   2   the command line is wrong
   3   `why`: a segment has no node that may answer for it
+  4   `node can-stop`: no, something would be served by nobody else
   64  settings are wrong
   69  the cluster cannot be reached
-  75  not ready yet, or a deadline passed; the same command may succeed later";
+  75  not ready yet, or a deadline passed; the same command may succeed later
+  130 Ctrl-C ended a wait; what was waited for goes on";
 
 /// Exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,12 +31,16 @@ pub enum Exit {
     Usage = 2,
     /// A segment has no node that may answer for it.
     Missing = 3,
+    /// A node may not stop: something would be served by nobody else.
+    MayNot = 4,
     /// Settings are wrong.
     BadSettings = 64,
     /// The cluster cannot be reached.
     Unreachable = 69,
     /// Not ready yet, or a deadline passed.
     NotReady = 75,
+    /// Ctrl-C ended a wait.
+    Interrupted = 130,
 }
 
 impl From<Exit> for ExitCode {
@@ -58,6 +64,9 @@ pub enum Failure {
     /// Not ready, or not within the deadline.
     #[error("{0}")]
     NotReady(String),
+    /// The person at the terminal does not wait any longer; the text says what goes on.
+    #[error("{0}")]
+    Interrupted(String),
 }
 
 impl Exit {
@@ -73,6 +82,7 @@ impl Exit {
                 Failure::Failed(_) => Self::Failed,
                 Failure::Unreachable(_) => Self::Unreachable,
                 Failure::NotReady(_) => Self::NotReady,
+                Failure::Interrupted(_) => Self::Interrupted,
             });
         }
         if cause.downcast_ref::<SettingsError>().is_some() {
@@ -95,8 +105,13 @@ pub(crate) fn report(error: &anyhow::Error) -> Exit {
     if error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(closed)) {
         return Exit::Ok;
     }
-    output::error(&format!("{error:#}"));
-    Exit::of(error)
+    let (exit, text) = (Exit::of(error), format!("{error:#}"));
+    if exit == Exit::Interrupted {
+        output::note(output::lines_visible(&text));
+    } else {
+        output::error(&text);
+    }
+    exit
 }
 
 #[cfg(test)]

@@ -22,22 +22,23 @@ mod dev;
 mod documented;
 mod duration;
 mod exit;
+mod interrupt;
 mod loading;
 mod output;
 mod push;
+mod replicas;
 mod routed;
 pub mod sql;
+mod verdict;
 
 pub use dev::{Component, NodeComponent, ReadyFile};
 pub use exit::{Exit, Failure};
 
 use std::{ffi::OsString, process::ExitCode};
 
-use clap::Parser;
-
 /// Runs the command line and says how it ended. A closed standard output ends it quietly.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let args = match args::Args::try_parse_from(args) {
+    let args = match args::Args::read(args) {
         Ok(args) => args,
         Err(error) => {
             // Nothing can be said about a failure to say something.

@@ -1,17 +1,20 @@
 //! Following loads until they have arrived.
 
+mod followed;
+mod shown;
+
 use std::{collections::BTreeMap, time::Duration};
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use pointsman_ids::{Error, ErrorCode};
 use pointsman_proto::coordinator::v1::{
     CollectionLoad, GetCoordinatorRequest, ListBrokersRequest, ShowLoadRequest,
 };
 use tokio::time::Instant;
 
+use self::{followed::Followed, shown::Shown};
 use crate::{
     Failure,
     client::{Coordinator, answer, is_passing},
-    output,
 };
 
 /// How often progress is looked at.
@@ -22,15 +25,30 @@ const SETTLE: Duration = Duration::from_millis(100);
 /// Waits until every one of `collections` is served by all of its groups, showing progress per group. Gives their loads.
 ///
 /// # Errors
-/// [`Failure::NotReady`] at the deadline, naming collections, groups and what failed there; errors of the coordinator
-/// that will not pass. A coordinator that is away for a while is waited for.
+/// As [`wait_until`].
 pub(crate) async fn wait(
     coordinator: &Coordinator,
     collections: &[String],
     deadline: Instant,
 ) -> anyhow::Result<Vec<CollectionLoad>> {
+    wait_until(coordinator, collections, has_arrived, deadline).await
+}
+
+/// Waits until every one of `collections` has arrived, showing progress per group. Gives their loads.
+///
+/// # Errors
+/// [`Failure::NotReady`] at the deadline, naming collections, groups and what is in the way there;
+/// [`Failure::Failed`] when a load was given up, with the cause; errors of the coordinator that will not pass. A
+/// coordinator that is away for a while is waited for.
+pub(crate) async fn wait_until(
+    coordinator: &Coordinator,
+    collections: &[String],
+    has_arrived: impl Fn(&CollectionLoad) -> bool,
+    deadline: Instant,
+) -> anyhow::Result<Vec<CollectionLoad>> {
     let mut coordinator = coordinator.clone();
     let mut shown = Shown::new();
+    let mut followed = Followed::default();
     loop {
         let loads = match show(&coordinator, collections).await {
             Ok(loads) => loads,
@@ -43,14 +61,25 @@ pub(crate) async fn wait(
             Err(error) => return Err(error.into()),
         };
         shown.update(&progress(&loads));
-        if loads.len() == collections.len() && loads.iter().all(has_arrived) {
+        loads.iter().flat_map(|load| &load.obstacles).for_each(|obstacle| shown.remind(obstacle));
+        if let Some(why) = followed.given_up(&loads) {
+            shown.finish();
+            return Err(Failure::Failed(why).into());
+        }
+        if let Some(name) = followed.vanished(collections, &loads) {
+            shown.finish();
+            return Err(ended(&coordinator, name).await.into());
+        }
+        if loads.len() == collections.len() && loads.iter().all(&has_arrived) {
             shown.finish();
             wait_for_brokers(&coordinator, deadline).await;
             return Ok(loads);
         }
         if Instant::now() >= deadline {
             shown.finish();
-            return Err(Failure::NotReady(format!("not loaded in time: {}", missing(&loads))).into());
+            return Err(
+                Failure::NotReady(format!("not loaded in time: {}", missing(&loads, &has_arrived))).into()
+            );
         }
         tokio::time::sleep(LOOK).await;
     }
@@ -75,7 +104,7 @@ async fn wait_for_brokers(coordinator: &Coordinator, deadline: Instant) {
 pub(crate) async fn show(
     coordinator: &Coordinator,
     collections: &[String],
-) -> Result<Vec<CollectionLoad>, pointsman_ids::Error> {
+) -> Result<Vec<CollectionLoad>, Error> {
     let request = ShowLoadRequest::default();
     let mut loads = answer(coordinator.query_coord().show_load(request).await)?.collections;
     loads.retain(|load| collections.is_empty() || collections.contains(&load.collection));
@@ -84,7 +113,18 @@ pub(crate) async fn show(
 
 /// Whether queries are answered from everything that was asked for.
 pub(crate) fn has_arrived(load: &CollectionLoad) -> bool {
-    load.serving && load.groups.iter().all(|group| group.ready && group.percent == 100)
+    let partitions = load.partitions.iter().all(|partition| partition.loaded);
+    load.serving && partitions && load.groups.iter().all(|group| group.ready && group.percent == 100)
+}
+
+/// Why a collection is not loaded any more, as the coordinator tells it.
+async fn ended(coordinator: &Coordinator, name: &str) -> Error {
+    let request = ShowLoadRequest { collection: name.to_owned(), ..ShowLoadRequest::default() };
+    let text = match answer(coordinator.query_coord().show_load(request).await) {
+        Err(error) => return coordinator.explain(error, name).await,
+        Ok(_) => format!("'{name}' was released and loaded again meanwhile"),
+    };
+    Error::new(ErrorCode::CollectionNotLoaded, text)
 }
 
 /// Segment copies held and wanted per group, over all collections.
@@ -99,10 +139,11 @@ fn progress(loads: &[CollectionLoad]) -> BTreeMap<String, (u64, u64)> {
 }
 
 /// What has not arrived, and why.
-fn missing(loads: &[CollectionLoad]) -> String {
+fn missing(loads: &[CollectionLoad], has_arrived: &impl Fn(&CollectionLoad) -> bool) -> String {
     const SHOWN: usize = 5;
     let mut parts = Vec::new();
     for load in loads.iter().filter(|load| !has_arrived(load)) {
+        let known = parts.len();
         for group in load.groups.iter().filter(|group| !(group.ready && group.percent == 100)) {
             let mut part = format!(
                 "{} in group {}: {} of {} segments",
@@ -113,6 +154,10 @@ fn missing(loads: &[CollectionLoad]) -> String {
                 part += &format!(" (node {}, segment {}: {why})", failure.node, failure.segment);
             }
             parts.push(part);
+        }
+        parts.extend(load.obstacles.iter().cloned());
+        if parts.len() == known {
+            parts.push(format!("{}: what was loaded is not what queries see yet", load.collection));
         }
     }
     if parts.is_empty() {
@@ -126,67 +171,11 @@ fn missing(loads: &[CollectionLoad]) -> String {
     parts.join("; ")
 }
 
-/// Progress on standard error: bars on a terminal, else a line whenever something has changed.
-struct Shown {
-    bars: MultiProgress,
-    groups: BTreeMap<String, ProgressBar>,
-    last: String,
-}
-
-impl Shown {
-    fn new() -> Self {
-        Self { bars: MultiProgress::new(), groups: BTreeMap::new(), last: String::new() }
-    }
-
-    fn update(&mut self, groups: &BTreeMap<String, (u64, u64)>) {
-        if self.bars.is_hidden() {
-            return self.update_line(groups);
-        }
-        for (group, (held, wanted)) in groups {
-            let bar = self.groups.entry(group.clone()).or_insert_with(|| {
-                let bar = self.bars.add(ProgressBar::new(*wanted).with_style(style()));
-                bar.with_prefix(format!("group {group}"))
-            });
-            bar.set_length(*wanted);
-            bar.set_position(*held);
-        }
-    }
-
-    fn update_line(&mut self, groups: &BTreeMap<String, (u64, u64)>) {
-        let parts: Vec<String> = groups
-            .iter()
-            .filter(|(_, (_, wanted))| *wanted > 0)
-            .map(|(group, (held, wanted))| format!("group {group} {held} of {wanted} segments"))
-            .collect();
-        if !parts.is_empty() {
-            self.say(&format!("loading: {}", parts.join(", ")));
-        }
-    }
-
-    /// Says something once, above the bars.
-    fn say(&mut self, line: &str) {
-        if line != self.last {
-            self.bars.suspend(|| output::note(line));
-            line.clone_into(&mut self.last);
-        }
-    }
-
-    fn finish(&self) {
-        self.groups.values().for_each(ProgressBar::abandon);
-    }
-}
-
-/// `group east  ████████░░░░ 8/12 segments`.
-fn style() -> ProgressStyle {
-    let style = ProgressStyle::with_template("{prefix:18} {bar:30.green} {pos}/{len} segments");
-    style.unwrap_or_else(|_| ProgressStyle::default_bar())
-}
-
 #[cfg(test)]
 mod tests {
     use pointsman_proto::{
         common::v1::Error,
-        coordinator::v1::{GroupLoad, LoadFailure},
+        coordinator::v1::{GroupLoad, LoadFailure, PartitionLoad},
     };
 
     use super::*;
@@ -231,8 +220,17 @@ mod tests {
             error: Some(Error { message: "checksum differs".into(), ..Error::default() }),
         });
         assert_eq!(
-            missing(&[load("orders", 4), late]),
+            missing(&[load("orders", 4), late], &has_arrived),
             "lineitem in group east: 1 of 4 segments (node n1, segment a: checksum differs)"
         );
+        let newer = |load: &CollectionLoad| load.current_version > 3;
+        let text = missing(&[load("orders", 4)], &newer);
+        assert_eq!(text, "orders: what was loaded is not what queries see yet");
+    }
+
+    #[test]
+    fn a_partition_that_loads_has_not_arrived() {
+        let loads = PartitionLoad { partition: "p".into(), loaded: false, percent: 0 };
+        assert!(!has_arrived(&CollectionLoad { partitions: vec![loads], ..load("orders", 4) }));
     }
 }

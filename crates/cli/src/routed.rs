@@ -1,11 +1,13 @@
 //! Waiting until a broker routes what has been loaded: a load arrives on the nodes a moment before brokers know of it.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
+use pointsman_proto::coordinator::v1::CollectionLoad;
 use tokio::time::Instant;
 
 use crate::{
     Exit, Failure,
+    args::Target,
     client::{Broker, Routing},
     output,
 };
@@ -15,28 +17,31 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long a broker may be away before the load is called done without it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Waits until the broker can route every segment of the collections, which are given with the number of their segments.
-/// A broker that is away is only told of: the load stands, and it catches up when it is back.
+/// Waits until the broker, if somebody has named one, can route every segment of collections that have arrived; these
+/// names must be among them. A broker that is away is only told of: the load stands, and it catches up when it is back.
+/// Whether it routes by it, as far as somebody has named one.
 ///
 /// # Errors
 /// [`Failure::NotReady`] at the deadline, naming what is missing; answers that are none.
 pub(crate) async fn wait(
-    broker: &Broker,
-    collections: &BTreeMap<String, u64>,
+    target: &Target,
+    loads: Vec<CollectionLoad>,
+    names: &[String],
     deadline: Instant,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
+    let Some(broker) = Broker::named(target)? else { return Ok(true) };
     let mut seen = Instant::now();
-    for (collection, segments) in collections {
+    for CollectionLoad { collection, segments, .. } in loads {
         loop {
-            let missing = match broker.routing(collection).await {
+            let missing = match broker.routing(&collection).await {
                 Ok(routing) => {
                     seen = Instant::now();
-                    missing(routing.as_ref(), *segments)
+                    missing(routing.as_ref(), segments, names)
                 }
                 Err(error) if matches!(Exit::of(&error), Exit::Unreachable | Exit::NotReady) => {
                     if seen.elapsed() >= PATIENCE {
                         output::note(format_args!("loaded, but not waited for the broker: {error:#}"));
-                        return Ok(());
+                        return Ok(false);
                     }
                     Some(format!("{error:#}"))
                 }
@@ -50,11 +55,11 @@ pub(crate) async fn wait(
             tokio::time::sleep(LOOK).await;
         }
     }
-    Ok(())
+    Ok(true)
 }
 
-/// What keeps queries over a collection of so many segments from being answered; `None`: nothing.
-fn missing(routing: Option<&Routing>, segments: u64) -> Option<String> {
+/// What keeps queries over a collection of so many segments, these among them, from being answered; `None`: nothing.
+fn missing(routing: Option<&Routing>, segments: u64, names: &[String]) -> Option<String> {
     let Some(routing) = routing else { return Some("the broker does not know it".into()) };
     if routing.load != "serving" {
         return Some(format!(
@@ -62,6 +67,10 @@ fn missing(routing: Option<&Routing>, segments: u64) -> Option<String> {
             routing.load.replace('_', " "),
             routing.percent
         ));
+    }
+    let known: BTreeSet<&str> = routing.segments.iter().map(|segment| segment.segment.as_str()).collect();
+    if let Some(unknown) = names.iter().find(|name| !known.contains(name.as_str())) {
+        return Some(format!("the broker does not know segment '{unknown}' yet"));
     }
     let routed = routing.segments.iter().filter(|segment| segment.can_be_asked()).count();
     let wanted = routing.segments.len().max(usize::try_from(segments).unwrap_or(usize::MAX));
@@ -87,17 +96,20 @@ mod tests {
 
     #[test]
     fn every_segment_needs_a_node_that_holds_it_and_may_be_asked() {
-        assert_eq!(missing(Some(&routing("serving", [true, true])), 2), None);
-        let one = missing(Some(&routing("serving", [true, false])), 2);
+        assert_eq!(missing(Some(&routing("serving", [true, true])), 2, &[]), None);
+        let one = missing(Some(&routing("serving", [true, false])), 2, &[]);
         assert_eq!(one.as_deref(), Some("the broker has nodes for 1 of 2 segments"));
-        let old = missing(Some(&routing("serving", [true, true])), 3);
+        let old = missing(Some(&routing("serving", [true, true])), 3, &[]);
         assert_eq!(old.as_deref(), Some("the broker has nodes for 2 of 3 segments"));
+        let names = |name: &str| missing(Some(&routing("serving", [true, true])), 2, &[name.to_owned()]);
+        assert_eq!(names("s"), None);
+        assert_eq!(names("t").as_deref(), Some("the broker does not know segment 't' yet"));
     }
 
     #[test]
     fn a_broker_that_is_behind_is_told_apart() {
-        assert_eq!(missing(None, 1).as_deref(), Some("the broker does not know it"));
-        let loading = missing(Some(&routing("loading", [true, true])), 2);
+        assert_eq!(missing(None, 1, &[]).as_deref(), Some("the broker does not know it"));
+        let loading = missing(Some(&routing("loading", [true, true])), 2, &[]);
         assert_eq!(loading.as_deref(), Some("for the broker it is loading (40 %)"));
     }
 }

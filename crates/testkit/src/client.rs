@@ -86,6 +86,11 @@ impl Sql {
         Self { agent: config.into(), url: url.trim_end_matches('/').to_owned(), deadline }
     }
 
+    /// The same with connections of its own, none of which was used before.
+    pub fn unpooled(&self) -> Self {
+        Self::with_deadline(&self.url, self.deadline)
+    }
+
     /// Asks, and gives the answer as it came, errors and all.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use anyhow::{Context, bail, ensure};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
-use crate::{NodeEndpoint, Process, Ready, Sql, eventually, free_port, is_alive, program, signal};
+use crate::{Endpoint, NodeEndpoint, Process, Ready, Sql, eventually, free_port, is_alive, program, signal};
 
 /// Longest time from start to the first answer; the dev profile generates samples slowly.
 const READY_LIMIT: Duration = Duration::from_secs(120);
@@ -69,6 +69,8 @@ pub struct Cluster {
     restarted: BTreeMap<String, Process>,
     dev: Process,
     ready: Ready,
+    /// Addresses for commands, once there are several.
+    coordinators: Vec<String>,
     name: String,
     /// Variables of all components, and those that single ones were started again with.
     variables: Vec<(String, String)>,
@@ -118,6 +120,7 @@ impl Cluster {
                 restarted: BTreeMap::new(),
                 dev,
                 ready,
+                coordinators: Vec::new(),
                 name: options.name.unwrap_or_else(|| "local".into()),
                 variables,
                 own_variables: BTreeMap::new(),
@@ -164,6 +167,9 @@ impl Cluster {
     pub fn pointsman(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(args).arg("--data-dir").arg(&self.data_dir).stdin(Stdio::null());
+        if !self.coordinators.is_empty() {
+            command.arg("--coordinator").arg(self.coordinators.join(","));
+        }
         command
     }
 
@@ -259,12 +265,98 @@ impl Cluster {
     /// As [`Cluster::restart_broker`].
     pub fn restart_broker_with(&mut self, variables: &[(&str, &str)]) -> anyhow::Result<()> {
         self.ready.broker.pid = self.restart("broker", "broker", variables)?;
-        let sql = self.sql();
-        eventually("a broker that is ready", STEP_LIMIT, || {
-            let (status, text) = sql.get("/ready")?;
-            ensure!(status == 200, "/ready: {status} {text}");
+        is_ready(&self.sql())
+    }
+
+    /// Asks a component to stop (SIGTERM) and waits until it is gone: `coordinator`, `broker`, a node, or a broker that
+    /// was added.
+    ///
+    /// # Errors
+    /// There is no such component, or it does not stop in time.
+    pub fn stop(&mut self, name: &str) -> anyhow::Result<()> {
+        if let Some(mut process) = self.restarted.remove(name) {
+            return process.stop().map(drop);
+        }
+        let pid = match name {
+            "coordinator" => self.ready.coordinator.pid,
+            "broker" => self.ready.broker.pid,
+            node => self.node(node)?.pid,
+        };
+        signal(pid, Signal::SIGTERM)?;
+        eventually(&format!("the end of {name}"), STEP_LIMIT, || {
+            ensure!(!is_alive(pid), "process {pid} still runs");
             Ok(())
         })
+    }
+
+    /// Starts one more broker, from the settings of the first and with a name, ports and a folder of its own, or one that
+    /// was stopped. Waits until it says that it is ready.
+    ///
+    /// # Errors
+    /// It does not start, or is not ready in time.
+    pub fn add_broker(&mut self, name: &str) -> anyhow::Result<Sql> {
+        let config = self.data_dir.join("config");
+        let port = |key: &str| anyhow::Ok((key.to_owned(), format!("127.0.0.1:{}", free_port()?)));
+        if !self.own_variables.contains_key(name) {
+            fs::copy(config.join("broker.toml"), config.join(format!("{name}.toml")))?;
+            let folder = self.data_dir.join(name).to_string_lossy().into_owned();
+            let variables = vec![
+                ("POINTSMAN_BROKER__NAME".to_owned(), name.to_owned()),
+                ("POINTSMAN_BROKER__DATA_DIR".to_owned(), folder),
+                port("POINTSMAN_BROKER__HTTP_LISTEN")?,
+                port("POINTSMAN_BROKER__GRPC_LISTEN")?,
+            ];
+            self.own_variables.insert(name.to_owned(), variables);
+        }
+        self.restart("broker", name, &[])?;
+        let own = self.own_variables.get(name).into_iter().flatten();
+        let http = own.clone().find(|(key, _)| key.ends_with("HTTP_LISTEN")).map(|(_, address)| address);
+        let sql = Sql::new(&format!("http://{}", http.context("it listens somewhere")?));
+        is_ready(&sql)?;
+        Ok(sql)
+    }
+
+    /// Starts one more coordinator over the same metastore, from the settings of the first and with a name and ports of its
+    /// own. From then on nodes, broker and commands know both.
+    ///
+    /// # Errors
+    /// It does not start, or nodes and broker do not.
+    pub fn add_coordinator(&mut self, name: &str) -> anyhow::Result<Endpoint> {
+        let config = self.data_dir.join("config");
+        fs::copy(config.join("coordinator.toml"), config.join(format!("{name}.toml")))?;
+        let (grpc, http) = (format!("127.0.0.1:{}", free_port()?), format!("127.0.0.1:{}", free_port()?));
+        let variables = [
+            ("POINTSMAN_COORDINATOR__NAME", name),
+            ("POINTSMAN_COORDINATOR__GRPC_LISTEN", &grpc),
+            ("POINTSMAN_COORDINATOR__HTTP_LISTEN", &http),
+        ];
+        let pid = self.restart("coordinator", name, &variables)?;
+        let added = Endpoint { http: format!("http://{http}"), grpc: format!("http://{grpc}"), pid };
+        let all = format!("[\"{}\", \"{}\"]", self.ready.coordinator.grpc, added.grpc);
+        for name in self.node_names() {
+            self.kill_node(&name)?;
+            self.restart_node_with(&name, &[("POINTSMAN_NODE__COORDINATORS", &all)])?;
+        }
+        self.kill_broker()?;
+        self.restart_broker_with(&[("POINTSMAN_BROKER__COORDINATORS", &all)])?;
+        self.coordinators = vec![self.ready.coordinator.grpc.clone(), added.grpc.clone()];
+        Ok(added)
+    }
+
+    /// Starts a coordinator again that was added and killed.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn restart_added_coordinator(&mut self, name: &str) -> anyhow::Result<()> {
+        self.restart("coordinator", name, &[]).map(drop)
+    }
+
+    /// Kills a coordinator that was added (SIGKILL).
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub fn kill_added_coordinator(&mut self, name: &str) -> anyhow::Result<()> {
+        self.restarted.remove(name).with_context(|| format!("no coordinator {name}"))?.kill()
     }
 
     /// The names of the nodes.
@@ -355,6 +447,15 @@ impl Drop for Cluster {
             let _ = signal(node.pid, Signal::SIGCONT);
         }
     }
+}
+
+/// Waits until a broker says that it is ready.
+fn is_ready(sql: &Sql) -> anyhow::Result<()> {
+    eventually("a broker that is ready", STEP_LIMIT, || {
+        let (status, text) = sql.get("/ready")?;
+        ensure!(status == 200, "/ready: {status} {text}");
+        Ok(())
+    })
 }
 
 /// Variables of all components.

@@ -102,6 +102,9 @@ fn a_remote_cluster_may_be_away_at_the_start_and_later() -> anyhow::Result<()> {
     })?;
     let missed = answer.exceptions.iter().find(|exception| exception.error_code == NOT_CONNECTED);
     ensure!(missed.is_some_and(|missed| missed.message.contains("east")), "east is not missed: {answer:?}");
+    let counted =
+        sql.metric("pointsman_broker_partial_answers_total", &["cause=\"cluster_not_connected\""])?;
+    ensure!(counted >= 1.0, "the answers that lack it are not counted");
 
     two.relay.set(Network::Up);
     eventually("an answer from both clusters", LIMIT, || {

@@ -1,8 +1,10 @@
 //! `pointsman dev` leaves nothing behind and does not share its folder.
 
+use std::{fs, net::TcpListener, process::Command};
+
 use anyhow::ensure;
 use nix::sys::signal::Signal;
-use pointsman_testkit::{Cluster, ClusterOptions, eventually, is_alive, signal};
+use pointsman_testkit::{Cluster, ClusterOptions, eventually, is_alive, program, signal};
 
 use super::LIMIT;
 
@@ -17,6 +19,8 @@ fn ctrl_c_leaves_no_process() -> anyhow::Result<()> {
     assert!(status.success(), "{status}");
     assert_eq!(pids.iter().filter(|pid| is_alive(**pid)).count(), 0);
     assert!(!cluster.data_dir().join("ready.json").exists());
+    let log = fs::read_to_string(cluster.data_dir().join("dev.log"))?;
+    assert!(!log.contains("killing it"), "nodes have nobody to wait for: {log}");
     Ok(())
 }
 
@@ -42,5 +46,48 @@ fn a_second_dev_on_the_same_folder_is_refused() -> anyhow::Result<()> {
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("another `pointsman dev`"), "{text}");
     assert!(cluster.sql().query("SELECT 1").is_ok());
+    Ok(())
+}
+
+/// A node that was started by hand is no child of `dev`: it outlives it, and is named with what stops it.
+#[test]
+fn a_node_that_was_started_by_hand_is_named_at_the_end() -> anyhow::Result<()> {
+    let mut cluster = Cluster::start(ClusterOptions::default())?;
+    let name = cluster.node_names().remove(0);
+    cluster.kill_node(&name)?;
+    cluster.restart_node(&name)?;
+    let node = cluster.ready().nodes.iter().find(|node| node.name == name);
+    let pid = node.map(|node| node.pid.to_string()).unwrap_or_default();
+    let lock = cluster.data_dir().join(&name).join("lock");
+    eventually("the node to have its folder", LIMIT, || {
+        ensure!(fs::read_to_string(&lock)?.trim() == pid);
+        Ok(())
+    })?;
+    signal(cluster.dev().pid(), Signal::SIGINT)?;
+    let status = cluster.dev().wait(LIMIT)?;
+    let log = fs::read_to_string(cluster.data_dir().join("dev.log"))?;
+    ensure!(status.success(), "{status}: {log}");
+    ensure!(
+        log.contains(&format!("{name} was started by hand")) && log.contains(&format!("`kill {pid}`")),
+        "{log}"
+    );
+    let other = cluster.node_names().remove(1);
+    ensure!(!log.contains(&format!("{other} was started by hand")), "{log}");
+    Ok(())
+}
+
+/// What is refused before anything is started leaves nothing behind.
+#[test]
+fn a_dev_that_is_refused_leaves_no_folder() -> anyhow::Result<()> {
+    let taken = TcpListener::bind("127.0.0.1:0")?;
+    let port = taken.local_addr()?.port().to_string();
+    let folder = tempfile::tempdir()?;
+    let data_dir = folder.path().join("new");
+    let mut command = Command::new(program("pointsman")?);
+    command.args(["dev", "--http-port", &port, "--data-dir"]).arg(&data_dir);
+    let output = command.output()?;
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.code() == Some(1) && text.contains(&port), "{}: {text}", output.status);
+    ensure!(!data_dir.exists(), "{} is there", data_dir.display());
     Ok(())
 }

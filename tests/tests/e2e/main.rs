@@ -6,15 +6,21 @@ mod coordinator;
 mod dev;
 mod disabled;
 mod fail_open;
+mod failover;
 mod faults;
+mod groups;
+mod load_cycle;
 mod lost;
 mod operator;
 mod own_data;
 mod pinotdb;
+mod ready;
 mod refusals;
 mod replay;
+mod rolling;
 mod silence;
 mod tpch;
+mod uneven_loads;
 
 use std::{collections::BTreeMap, fs, time::Duration};
 

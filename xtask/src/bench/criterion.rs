@@ -74,6 +74,35 @@ pub(super) fn routing(args: &Args) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
+/// Load percentages of 1,000,000 segments in 16 shards and 4 replicas against a loop that reads the same arrays once.
+pub(super) fn readiness(args: &Args) -> anyhow::Result<Vec<Row>> {
+    let figures = Figures::measure("readiness", args)?;
+    let mut rows = Vec::new();
+    for views in ["whole_views", "views_with_gaps", "two_leaders_per_shard"] {
+        let took = |case: &str| figures.nanoseconds(views, case).map(|ns| ns / 1e6);
+        let row = Row::new(format!("readiness.percentages.{views}"), took("percentages")?, "ms");
+        rows.push(row.against(took("floor")?).ratio_at_most(4.0));
+    }
+    let took = figures.nanoseconds("whole_views", "readiness")? / 1e3;
+    rows.push(Row::new("readiness.verdict", took, "us"));
+    Ok(rows)
+}
+
+/// Placement: all of a large cluster, and what changes of it at the cost of the change.
+pub(super) fn place(args: &Args) -> anyhow::Result<Vec<Row>> {
+    let figures = Figures::measure("place", args)?;
+    let took = |case: &str| figures.nanoseconds("place", case).map(|ns| ns / 1e6);
+    let mut rows = vec![
+        Row::new("place.100000_over_100", took("100000_segments_over_100_nodes")?, "ms").at_most(1000.0),
+    ];
+    // Ten times as large a cluster: nodes are looked at once each, and less of it lies in caches.
+    for (case, most) in [("a_lost_node_of", 3.0), ("100_reports_of", 5.0)] {
+        let [small, large] = ["10", "100"].map(|nodes| took(&format!("{case}/{nodes}")));
+        rows.push(Row::new(format!("place.{case}_100"), large?, "ms").against(small?).ratio_at_most(most));
+    }
+    Ok(rows)
+}
+
 /// `Route` over gRPC for 1,000 segments against an empty call that returns as many bytes.
 pub(super) fn route(args: &Args) -> anyhow::Result<Vec<Row>> {
     let figures = Figures::measure("route", args)?;
@@ -83,7 +112,7 @@ pub(super) fn route(args: &Args) -> anyhow::Result<Vec<Row>> {
 }
 
 /// What one run of a benchmark found.
-struct Figures {
+pub(super) struct Figures {
     folder: PathBuf,
     output: String,
 }
@@ -109,14 +138,19 @@ struct Estimate {
 
 impl Figures {
     /// Runs the benchmark `name`. The whole workspace is named, so that features are those of every other build.
-    fn measure(name: &str, args: &Args) -> anyhow::Result<Self> {
+    pub(super) fn measure(name: &str, args: &Args) -> anyhow::Result<Self> {
+        Self::measure_with(name, args, &[])
+    }
+
+    /// The same with arguments for the benchmark.
+    pub(super) fn measure_with(name: &str, args: &Args, own: &[&str]) -> anyhow::Result<Self> {
         let folder = cargo::metadata()?.target_directory.into_std_path_buf().join("criterion");
         if folder.exists() {
             fs::remove_dir_all(&folder).context("removing the figures of an earlier run")?;
         }
         let profile = if args.profile == "dev" { "dev" } else { "bench" };
-        let words = ["bench", "--workspace", "--profile", profile, "--bench", name];
-        let output = cargo::output(&words)?;
+        let words = ["bench", "--workspace", "--profile", profile, "--bench", name, "--"];
+        let output = cargo::output(&[&words, own].concat())?;
         print!("{output}");
         Ok(Self { folder, output })
     }
@@ -128,7 +162,7 @@ impl Figures {
     }
 
     /// Figures that the benchmark told by itself.
-    fn told(&self, prefix: &str) -> anyhow::Result<Vec<Row>> {
+    pub(super) fn told(&self, prefix: &str) -> anyhow::Result<Vec<Row>> {
         let lines = self.output.lines().filter(|line| line.starts_with("{\"figure\":"));
         lines
             .map(|line| {

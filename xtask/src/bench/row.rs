@@ -46,6 +46,11 @@ impl Row {
         Self { aim: Some(format!("ratio >= {least}")), holds, ..self }
     }
 
+    /// The same with the aim that it is at least `least`.
+    pub(super) fn at_least(self, least: f64) -> Self {
+        Self { aim: Some(format!(">= {least} {}", self.unit)), holds: Some(self.value >= least), ..self }
+    }
+
     /// The same with the aim that it is at most `most`.
     pub(super) fn at_most(self, most: f64) -> Self {
         Self { aim: Some(format!("<= {most} {}", self.unit)), holds: Some(self.value <= most), ..self }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context;
 use pointsman_ids::{Error, ErrorCode};
 use reqwest::StatusCode;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
 
 use super::{
@@ -131,6 +131,18 @@ impl Broker {
         read(&url, status, &text).map(|page: Nodes| page.nodes)
     }
 
+    /// Names of the clusters that it routes to, its own first, connected or not.
+    pub(crate) async fn clusters(&self) -> anyhow::Result<Vec<String>> {
+        // A broker that is not ready says so by its status, and names them all the same.
+        let url = format!("{}/ready", self.url);
+        let request = self.http.get(&url).timeout(PAGE_TIMEOUT);
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let status = response.status();
+        let text = response.text().await.map_err(|error| self.unreachable(&error))?;
+        read(&url, status, &text)
+            .map(|page: Ready| page.clusters.into_iter().map(|cluster| cluster.cluster).collect())
+    }
+
     fn unreachable(&self, error: &reqwest::Error) -> Failure {
         let (url, from) = (&self.url, &self.endpoints);
         if error.is_timeout() && !error.is_connect() {
@@ -141,6 +153,17 @@ impl Broker {
             "the broker at {url} does not answer ({cause}); address from {from}. Is the cluster up? `pointsman dev` starts one"
         ))
     }
+}
+
+/// What the command line reads of a broker's `/ready`.
+#[derive(Debug, Deserialize)]
+struct Ready {
+    clusters: Vec<Cluster>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Cluster {
+    cluster: String,
 }
 
 fn refused(collection: &str, refused: &Refused) -> anyhow::Error {

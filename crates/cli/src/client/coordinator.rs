@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::stream::{FuturesUnordered, StreamExt as _};
 use pointsman_ids::{Error, ErrorCode};
 use pointsman_proto::coordinator::v1::{
     Collection, GetCollectionRequest, GetCoordinatorRequest, GetCoordinatorResponse, ListCollectionsRequest,
@@ -9,7 +10,7 @@ use pointsman_proto::coordinator::v1::{
     cluster_client::ClusterClient, cluster_config_client::ClusterConfigClient,
     query_coord_client::QueryCoordClient, resource_groups_client::ResourceGroupsClient,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tonic::{
     Response, Status,
     transport::{Channel, Endpoint},
@@ -22,6 +23,9 @@ use super::{
 use crate::{Exit, Failure, args::Target};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Longest wait for coordinators to say whether they are active, and for others once one has said so.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
+const OTHERS_TIMEOUT: Duration = Duration::from_millis(250);
 /// How long the lease of a coordinator that died may keep the others from taking over; its usual length is 3 s.
 const TAKE_OVER: Duration = Duration::from_secs(10);
 /// How often that is looked at.
@@ -113,14 +117,29 @@ impl Coordinator {
     }
 
     async fn look(endpoints: &Endpoints) -> anyhow::Result<Self> {
+        let mut active: Option<Self> = None;
         let mut stand_by = Vec::new();
         let mut causes = Vec::new();
-        for url in &endpoints.urls {
-            match Self::ask(url, endpoints).await {
-                Ok(coordinator) if coordinator.about.active => return Ok(coordinator),
-                Ok(_) => stand_by.push(url.as_str()),
+        // All at once: one that is cut off must not keep those waiting that are there.
+        let ask = endpoints.urls.iter().map(|url| Self::ask_soon(url, endpoints));
+        let mut asked: FuturesUnordered<_> = ask.collect();
+        let mut patience = ANSWER_TIMEOUT * 2;
+        while let Ok(Some((url, answer))) = timeout(patience, asked.next()).await {
+            match answer {
+                Ok(coordinator) if coordinator.about.active => {
+                    patience = OTHERS_TIMEOUT;
+                    // One that does not know yet that it was replaced has the lower epoch.
+                    let newer = |best: &Self| best.about.epoch < coordinator.about.epoch;
+                    if active.as_ref().is_none_or(newer) {
+                        active = Some(coordinator);
+                    }
+                }
+                Ok(_) => stand_by.push(url),
                 Err(cause) => causes.push(format!("{url}: {cause}")),
             }
+        }
+        if let Some(active) = active {
+            return Ok(active);
         }
         let named_by = &endpoints.named_by;
         if stand_by.is_empty() {
@@ -133,6 +152,12 @@ impl Coordinator {
         let text =
             format!("no coordinator is active; standing by: {} (from {named_by})", stand_by.join(", "));
         Err(Failure::NotReady(text).into())
+    }
+
+    /// Asks the one at this URL, which may hang.
+    async fn ask_soon<'u>(url: &'u str, endpoints: &Endpoints) -> (&'u str, Result<Self, String>) {
+        let silent = |_| Err(format!("no answer within {ANSWER_TIMEOUT:?}"));
+        (url, timeout(ANSWER_TIMEOUT, Self::ask(url, endpoints)).await.unwrap_or_else(silent))
     }
 
     async fn ask(url: &str, endpoints: &Endpoints) -> Result<Self, String> {

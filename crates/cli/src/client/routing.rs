@@ -16,6 +16,8 @@ pub(crate) struct Routing {
 /// A segment and the nodes that may be asked for it.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct RoutedSegment {
+    /// Its name.
+    pub(crate) segment: String,
     candidates: Vec<Candidate>,
 }
 

@@ -3,6 +3,7 @@
 mod alter;
 mod options;
 mod shown;
+mod strangers;
 
 use std::path::PathBuf;
 
@@ -68,6 +69,9 @@ pub(crate) struct CreateArgs {
     /// Number of shards
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     shards: u32,
+    /// Let queries see new segments as they are loaded, and not all together once they are
+    #[arg(long)]
+    serve_before_promotion: bool,
     #[command(flatten)]
     options: OptionArgs,
 }
@@ -115,7 +119,10 @@ async fn create(args: CreateArgs, target: &Target) -> anyhow::Result<()> {
         Some(file) => ingest::inspect_parquet(file)?.columns,
         None => args.column,
     };
-    let options = args.options.options(args.shards)?;
+    let options = CollectionOptions {
+        serve_before_promotion: args.serve_before_promotion,
+        ..args.options.options(args.shards)?
+    };
     let request = CreateCollectionRequest {
         name: args.name.clone(),
         columns: columns.iter().map(column_to_proto).collect(),
@@ -128,6 +135,7 @@ async fn create(args: CreateArgs, target: &Target) -> anyhow::Result<()> {
         args.name,
         if created { "created" } else { "was there already" }
     ));
+    strangers::tell(&options, &coordinator, target).await;
     Ok(())
 }
 

@@ -1,40 +1,56 @@
 //! `pointsman group`: resource groups.
 
+mod configure;
+mod shown;
+mod transfer;
+
 use clap::{Args, Subcommand};
 use pointsman_proto::coordinator::v1::{
-    CreateResourceGroupRequest, ListResourceGroupsRequest, ResourceGroup,
+    DescribeResourceGroupRequest, DescribeResourceGroupResponse, DropResourceGroupRequest,
+    ListResourceGroupsRequest,
 };
 use serde_json::json;
 
+use self::{
+    configure::{CreateArgs, UpdateArgs},
+    transfer::TransferArgs,
+};
 use crate::{
     Exit,
     args::Target,
     client::{Coordinator, answer},
-    output::{self, Field},
+    output,
 };
+
+const DROP_EXAMPLES: &str = "\
+Examples:
+  pointsman group update west --requests 0 --limits 0
+  pointsman group drop west
+
+The default group stays, and so does one whose limits are not 0, that a transfer list of another group names, or in which
+replicas live. Members go to groups that miss nodes or have room.";
 
 /// Named pools of nodes.
 #[derive(Debug, Subcommand)]
 pub(crate) enum GroupCommand {
     /// Create a resource group
-    #[command(after_help = "Example:\n  pointsman group create east --requests 2 --limits 4")]
+    #[command(after_help = configure::CREATE_EXAMPLES)]
     Create(CreateArgs),
     /// List resource groups and their nodes
     #[command(after_help = "Example:\n  pointsman group list --json")]
     List(ListArgs),
-}
-
-/// Options of `group create`.
-#[derive(Debug, Args)]
-pub(crate) struct CreateArgs {
-    /// Name of the new group
-    name: String,
-    /// Nodes that it wants at least
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    requests: u32,
-    /// Nodes that it takes at most [default: no limit]
-    #[arg(long, value_name = "N")]
-    limits: Option<u32>,
+    /// Show a resource group: its configuration, nodes, and what it lends and borrows
+    #[command(after_help = "Examples:\n  pointsman group show east\n  pointsman group show east --json")]
+    Show(NameArgs),
+    /// Change what a resource group wants and takes, or that of several at once
+    #[command(after_help = configure::UPDATE_EXAMPLES)]
+    Update(UpdateArgs),
+    /// Drop a resource group
+    #[command(after_help = DROP_EXAMPLES)]
+    Drop(NameArgs),
+    /// Move nodes, or replicas of a collection, from one resource group to another
+    #[command(after_help = transfer::EXAMPLES)]
+    Transfer(TransferArgs),
 }
 
 /// Options of `group list`.
@@ -45,53 +61,61 @@ pub(crate) struct ListArgs {
     json: bool,
 }
 
-/// Runs the command.
-pub(crate) async fn run(command: GroupCommand, target: &Target) -> anyhow::Result<Exit> {
-    let coordinator = Coordinator::connect(target).await?;
-    match command {
-        GroupCommand::Create(args) => create(args, &coordinator).await,
-        GroupCommand::List(args) => list(args, &coordinator).await,
-    }
+/// Options of `group show` and `group drop`.
+#[derive(Debug, Args)]
+pub(crate) struct NameArgs {
+    /// Name of the group
+    name: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
-async fn create(args: CreateArgs, coordinator: &Coordinator) -> anyhow::Result<Exit> {
-    let CreateArgs { name, requests, limits } = args;
-    let request = CreateResourceGroupRequest { name: name.clone(), requests, limits };
-    let created = answer(coordinator.resource_groups().create_resource_group(request).await)?.created;
-    output::note(format_args!(
-        "resource group {name} {}",
-        if created { "created" } else { "was there already" }
-    ));
+/// Runs the command.
+pub(crate) async fn run(command: GroupCommand, target: &Target) -> anyhow::Result<Exit> {
+    let connect = || Coordinator::connect(target);
+    match command {
+        GroupCommand::Create(args) => configure::create(args, &connect().await?).await?,
+        GroupCommand::List(args) => list(args, &connect().await?).await?,
+        GroupCommand::Show(args) => show(args, &connect().await?).await?,
+        GroupCommand::Update(args) => configure::update(args, target).await?,
+        GroupCommand::Drop(args) => drop_group(args, &connect().await?).await?,
+        GroupCommand::Transfer(args) => transfer::transfer(args, &connect().await?).await?,
+    }
     Ok(Exit::Ok)
 }
 
-async fn list(args: ListArgs, coordinator: &Coordinator) -> anyhow::Result<Exit> {
+async fn list(args: ListArgs, coordinator: &Coordinator) -> anyhow::Result<()> {
     let request = ListResourceGroupsRequest {};
     let groups = answer(coordinator.resource_groups().list_resource_groups(request).await)?.groups;
     if args.json {
-        output::json(&groups.iter().map(to_json).collect())?;
-        return Ok(Exit::Ok);
+        return Ok(output::json(&groups.iter().map(shown::json).collect())?);
     }
-    output::print(output::list(&["name", "requests", "limits", "nodes"], groups.iter().map(row)))?;
-    Ok(Exit::Ok)
+    let header = ["name", "requests", "limits", "missing", "nodes"];
+    Ok(output::print(output::list(&header, groups.iter().map(shown::row)))?)
 }
 
-fn row(group: &ResourceGroup) -> Vec<Field> {
-    let nodes = if group.nodes.is_empty() { "-".to_owned() } else { group.nodes.join(", ") };
-    vec![
-        Field::text(&group.name),
-        Field::number(group.requests),
-        Field::number(group.limits),
-        Field::text(nodes),
-    ]
+async fn describe(coordinator: &Coordinator, name: &str) -> anyhow::Result<DescribeResourceGroupResponse> {
+    let request = DescribeResourceGroupRequest { name: name.to_owned() };
+    Ok(answer(coordinator.resource_groups().describe_resource_group(request).await)?)
 }
 
-fn to_json(group: &ResourceGroup) -> serde_json::Value {
-    json!({
-        "name": group.name,
-        "number": group.number,
-        "requests": group.requests,
-        "limits": group.limits,
-        "nodes": group.nodes,
-    })
+async fn show(args: NameArgs, coordinator: &Coordinator) -> anyhow::Result<()> {
+    let described = describe(coordinator, &args.name).await?;
+    if args.json {
+        return Ok(output::json(&shown::described_json(&described))?);
+    }
+    Ok(output::print(shown::described(&described))?)
+}
+
+async fn drop_group(args: NameArgs, coordinator: &Coordinator) -> anyhow::Result<()> {
+    let request = DropResourceGroupRequest { name: args.name.clone() };
+    let dropped = answer(coordinator.resource_groups().drop_resource_group(request).await)?;
+    if args.json {
+        let told = json!({ "name": args.name, "dropped": dropped.dropped, "moved": dropped.moved });
+        return Ok(output::json(&told)?);
+    }
+    let outcome = if dropped.dropped { "dropped" } else { "there was no such group" };
+    output::note(format_args!("{}: {outcome}{}", args.name, shown::moved(&dropped.moved)));
+    Ok(())
 }

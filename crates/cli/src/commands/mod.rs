@@ -4,7 +4,10 @@ pub(crate) mod collection;
 pub(crate) mod config;
 pub(crate) mod group;
 pub(crate) mod load;
+pub(crate) mod metastore;
 pub(crate) mod node;
+pub(crate) mod partition;
+pub(crate) mod ready;
 pub(crate) mod release;
 pub(crate) mod replay;
 pub(crate) mod segment;
@@ -39,13 +42,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Sql(args) => block_on(sql::run(args, target)),
         Command::Collection(command) => block_on(collection::run(command, target)),
         Command::Segment(command) => block_on(segment::run(command, target)),
+        Command::Partition(command) => block_on(partition::run(command, target)),
         Command::Load(args) => block_on(load::run(args, target)),
         Command::Release(args) => block_on(release::run(args, target)),
         Command::Replay(args) => replay::run(&args),
         Command::Status(args) => block_on(status::run(args, target)),
+        Command::Ready(args) => block_on(ready::run(args, target)),
         Command::Why(args) => block_on(why::run(args, target)),
         Command::Config(command) => block_on(config::run(command, target)),
         Command::Group(command) => block_on(group::run(command, target)),
+        Command::Metastore(command) => block_on(metastore::run(command, target)),
     }
 }
 

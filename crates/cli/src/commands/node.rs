@@ -1,12 +1,19 @@
-//! `pointsman node`: lists nodes, switches them off and on, and runs one.
+//! `pointsman node`: lists nodes, switches them off and on, has them leave, and runs one.
 
+mod can_stop;
+mod drain;
 mod operate;
+mod told;
 
 use clap::{Args, Subcommand};
-use pointsman_proto::coordinator::v1::{Node, NodeState};
+use pointsman_proto::coordinator::v1::{DrainPhase, Node, NodeState};
 use serde_json::json;
 
-use self::operate::{NamesArgs, RemoveArgs};
+use self::{
+    can_stop::CanStopArgs,
+    drain::DrainArgs,
+    operate::{NamesArgs, RemoveArgs},
+};
 use super::serve::Serve;
 use crate::{
     Exit, Failure,
@@ -39,6 +46,15 @@ pub(crate) enum NodeAction {
     /// Take nodes out of everything that routes, at once; they keep their data and places
     #[command(after_help = operate::DISABLE_EXAMPLES)]
     Disable(NamesArgs),
+    /// Ask whether a node may stop without a gap
+    #[command(after_help = can_stop::EXAMPLES)]
+    CanStop(CanStopArgs),
+    /// Have a node leave: others take over what it serves, then it may be stopped
+    #[command(after_help = drain::EXAMPLES)]
+    Drain(DrainArgs),
+    /// Say that lost nodes are not coming back, when so many were lost at once that the coordinator suspects itself
+    #[command(after_help = operate::LOSS_EXAMPLES)]
+    AcceptLoss,
     /// Forget a node that is gone and has no segments to hold
     #[command(after_help = "Example:\n  pointsman node remove n3")]
     Remove(RemoveArgs),
@@ -70,6 +86,9 @@ pub(crate) async fn run(action: NodeAction, target: &Target) -> anyhow::Result<E
         NodeAction::List(args) => list(args, target).await,
         NodeAction::Enable(args) => operate::switch(args, true, target).await,
         NodeAction::Disable(args) => operate::switch(args, false, target).await,
+        NodeAction::CanStop(args) => can_stop::run(args, target).await,
+        NodeAction::Drain(args) => drain::run(args, target).await,
+        NodeAction::AcceptLoss => operate::accept_loss(target).await,
         NodeAction::Remove(args) => operate::remove(args, target).await,
     }
 }
@@ -104,8 +123,8 @@ fn row(node: &Node, health: Option<&Health>) -> Vec<Field> {
     vec![
         Field::text(&node.name),
         Field::text(group),
-        Field::State(state(node).to_owned(), node.state() == NodeState::Live),
-        Field::State(enabled(node).to_owned(), is_enabled(node)),
+        Field::State(shown_state(node), is_live(node)),
+        Field::State(enabled(node).to_owned(), node.enabled),
         Field::text(&node.address),
         Field::number(node.segments_held),
         Field::number(node.segments_wanted),
@@ -126,13 +145,26 @@ fn state(node: &Node) -> &'static str {
     }
 }
 
-/// Whether the cluster lets queries go to it.
-fn is_enabled(node: &Node) -> bool {
-    node.switched_on && !matches!(node.state(), NodeState::Stopping | NodeState::Gone)
+/// Whether it lives and stays.
+fn is_live(node: &Node) -> bool {
+    node.state() == NodeState::Live && node.drain() == DrainPhase::Unspecified
 }
 
+/// Its state with what becomes of it: a node that is drained has not failed.
+fn shown_state(node: &Node) -> String {
+    let mut state = state(node).to_owned();
+    if let Some(phase) = drain::word(node.drain()) {
+        state += if phase == "drained" { ", drained" } else { ", draining" };
+    }
+    if node.stop_lease_ms > 0 {
+        state += ", may stop";
+    }
+    state
+}
+
+/// Whether the cluster lets queries go to it, and who decided otherwise.
 fn enabled(node: &Node) -> &'static str {
-    match (is_enabled(node), node.switched_on) {
+    match (node.enabled, node.switched_on) {
         (true, _) => "yes",
         (false, true) => "no",
         (false, false) => "no, by operator",
@@ -148,7 +180,11 @@ fn to_json(node: &Node, health: Option<&Health>) -> serde_json::Value {
         "address": node.address,
         "resource_group": group,
         "state": state(node),
-        "enabled": is_enabled(node),
+        "enabled": node.enabled,
+        "routed": node.routed,
+        "drain": drain::word(node.drain()),
+        "stop_lease_ms": node.stop_lease_ms,
+        "calls": node.calls,
         "switched_on": node.switched_on,
         "segments_held": node.segments_held,
         "segments_wanted": node.segments_wanted,
@@ -165,20 +201,31 @@ mod tests {
 
     #[test]
     fn it_is_told_whether_queries_may_go_to_a_node_and_who_decided_otherwise() {
-        let node =
-            |state: NodeState, switched_on| Node { state: state.into(), switched_on, ..Node::default() };
-        for (state, switched_on, told) in [
-            (NodeState::Live, true, "yes"),
-            (NodeState::Lost, true, "yes"),
-            (NodeState::Stopping, true, "no"),
-            (NodeState::Gone, true, "no"),
-            (NodeState::Live, false, "no, by operator"),
-            (NodeState::Gone, false, "no, by operator"),
-        ] {
-            let node = node(state, switched_on);
-            assert_eq!(enabled(&node), told, "{state:?}");
-            assert_eq!(to_json(&node, None)["enabled"], told == "yes");
+        for (is_enabled, switched_on, told) in
+            [(true, true, "yes"), (false, true, "no"), (false, false, "no, by operator")]
+        {
+            let node = Node { enabled: is_enabled, switched_on, ..Node::default() };
+            assert_eq!(enabled(&node), told);
+            assert_eq!(to_json(&node, None)["enabled"], is_enabled);
             assert_eq!(to_json(&node, None)["switched_on"], switched_on);
         }
+    }
+
+    #[test]
+    fn a_node_that_is_drained_is_told_from_one_that_has_failed() {
+        let live = Node { state: NodeState::Live.into(), ..Node::default() };
+        for (phase, state, word) in [
+            (DrainPhase::Unspecified, "live", None),
+            (DrainPhase::Moving, "live, draining", Some("moving")),
+            (DrainPhase::Leaving, "live, draining", Some("leaving")),
+            (DrainPhase::Drained, "live, drained", Some("drained")),
+        ] {
+            let node = Node { drain: phase.into(), ..live.clone() };
+            assert_eq!(shown_state(&node), state);
+            assert_eq!(to_json(&node, None)["drain"], json!(word));
+            assert_eq!(is_live(&node), word.is_none());
+        }
+        let leased = Node { stop_lease_ms: 1, ..live };
+        assert_eq!(shown_state(&leased), "live, may stop");
     }
 }

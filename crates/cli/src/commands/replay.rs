@@ -15,6 +15,7 @@ const EXAMPLES: &str = "\
 Examples:
   pointsman replay scenarios/
   pointsman replay --explain scenarios/routing/strict-a-gap-takes-the-replica-out.yaml
+  pointsman replay --explain scenarios/readiness/ready-leaders-only-in-the-other-group.yaml
   pointsman replay --format json my-question.yaml
   generate-scenario | pointsman replay -
 
@@ -33,7 +34,8 @@ pub(crate) struct ReplayArgs {
     /// What is printed
     #[arg(long, value_enum, default_value_t = Printed::Text)]
     format: Printed,
-    /// Explain each choice of a node: candidates, what ruled them out, and the rule that chose
+    /// Explain each choice of a node (candidates, what ruled them out, the rule that chose), and each answer of the
+    /// coordinator (what replicas carry, what is missing where)
     #[arg(long)]
     explain: bool,
 }

@@ -1,5 +1,7 @@
 //! `pointsman segment`.
 
+mod replace;
+
 use clap::{Args, Subcommand};
 use pointsman_proto::coordinator::v1::{DropSegmentsRequest, Segment};
 use serde_json::json;
@@ -28,6 +30,9 @@ pub(crate) enum SegmentCommand {
     /// Push Parquet or CSV files as segments
     #[command(after_help = PUSH_EXAMPLES)]
     Push(PushArgs),
+    /// Put new segments in the place of old ones, in one step
+    #[command(after_help = replace::EXAMPLES)]
+    Replace(replace::ReplaceArgs),
     /// List a collection's segments
     #[command(after_help = "Example:\n  pointsman segment list --collection orders --json")]
     List(ListArgs),
@@ -76,6 +81,7 @@ pub(crate) struct DropArgs {
 pub(crate) async fn run(command: SegmentCommand, target: &Target) -> anyhow::Result<Exit> {
     match command {
         SegmentCommand::Push(args) => push(args, target).await?,
+        SegmentCommand::Replace(args) => replace::run(args, target).await?,
         SegmentCommand::List(args) => list(args, target).await?,
         SegmentCommand::Drop(args) => drop(args, target).await?,
     }

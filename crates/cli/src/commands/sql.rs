@@ -91,6 +91,9 @@ fn print(answer: &Answer, format: Format) -> io::Result<()> {
     for exception in &answer.exceptions {
         output::error(&format!("{} ({})", exception.message, exception.error_code));
     }
+    for missing in &answer.coverage.unavailable {
+        output::note(missing);
+    }
     // A failure without rows has nothing to be complete.
     if answer.result_table.is_some() || answer.partial_result {
         output::note(answer.coverage());

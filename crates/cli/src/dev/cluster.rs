@@ -43,12 +43,12 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Chooses ports and writes the settings. Starts nothing.
+    /// Chooses ports. Writes and starts nothing.
     pub(super) fn new(layout: Layout) -> anyhow::Result<Self> {
         let query_surface = ports::wanted(layout.http_port)?;
         let mut free = ports::free(3 + 2 * layout.nodes.len())?.into_iter();
         let mut next = || free.next().context("too few ports");
-        let cluster = Self {
+        Ok(Self {
             coordinator: Listen { grpc: next()?, http: next()? },
             broker: Listen { grpc: next()?, http: query_surface },
             nodes: layout
@@ -60,12 +60,11 @@ impl Cluster {
             stopping: CancellationToken::new(),
             http: reqwest::Client::builder().timeout(Duration::from_secs(2)).build()?,
             layout,
-        };
-        cluster.write_settings()?;
-        Ok(cluster)
+        })
     }
 
-    fn write_settings(&self) -> anyhow::Result<()> {
+    /// Writes the settings of every component.
+    pub(super) fn write_settings(&self) -> anyhow::Result<()> {
         let layout = &self.layout;
         for dir in [layout.data_dir.join("config"), layout.data_dir.join("logs"), layout.objects()] {
             fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;

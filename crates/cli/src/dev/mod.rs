@@ -11,6 +11,7 @@ mod ports;
 mod process;
 mod ready;
 mod sample;
+mod strays;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -76,13 +77,21 @@ pub(crate) struct DevArgs {
 /// Runs the cluster until a signal comes.
 pub(crate) async fn run(args: DevArgs, target: &Target) -> anyhow::Result<Exit> {
     let layout = Layout::new(&args, &target.data_dir)?;
-    let made = std::fs::create_dir_all(&layout.data_dir);
-    made.with_context(|| format!("making the data directory {}", layout.data_dir.display()))?;
-    let _lock = Lock::take(&layout.data_dir)?;
+    // What is refused leaves no directory behind; and of two that start on one, the second hears of the first.
+    let lock = layout.data_dir.exists().then(|| Lock::take(&layout.data_dir)).transpose()?;
+    let mut cluster = Cluster::new(layout.clone())?;
+    let _lock = match lock {
+        Some(lock) => lock,
+        None => {
+            let made = std::fs::create_dir_all(&layout.data_dir);
+            made.with_context(|| format!("making the data directory {}", layout.data_dir.display()))?;
+            Lock::take(&layout.data_dir)?
+        }
+    };
     sample::clear_away(&layout.data_dir)?;
     let mut stop = Stop::new()?;
     let ready_files = ReadyFiles::new(&layout, args.ready_file.clone());
-    let mut cluster = Cluster::new(layout)?;
+    cluster.write_settings()?;
 
     let ended = tokio::select! {
         up = bring_up(&mut cluster, &args, &ready_files) => match up {
@@ -104,6 +113,7 @@ pub(crate) async fn run(args: DevArgs, target: &Target) -> anyhow::Result<Exit> 
         () = cluster.stop() => {}
         () = stop.wait() => cluster.kill().await,
     }
+    strays::tell(&layout);
     ended
 }
 

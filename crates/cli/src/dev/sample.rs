@@ -8,6 +8,7 @@ use std::{
 use anyhow::Context;
 use futures::{StreamExt, TryStreamExt, stream};
 use pointsman_engine::{ingest, tpch};
+use pointsman_proto::coordinator::v1::LoadCollectionRequest;
 use tpchgen::generators as generate;
 use tpchgen_arrow::{self as arrow_rows, RecordBatchIterator};
 
@@ -69,7 +70,12 @@ impl Sample {
                 self.push(coordinator, layout, table, pieces).await?;
             }
             // Loads run while the next table is generated.
-            load::register(coordinator, table, 0, &layout.replicas).await?;
+            let request = LoadCollectionRequest {
+                collection: table.into(),
+                resource_groups: layout.replicas.clone(),
+                ..LoadCollectionRequest::default()
+            };
+            load::whole(coordinator, request).await?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 mod input;
 mod prepare;
+mod replace;
 mod upload;
 
 use std::collections::BTreeSet;
@@ -12,7 +13,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use object_store::ObjectStore;
 use pointsman_engine::ingest;
-use pointsman_ids::{Error, ErrorClass, ErrorCode, PartitionName, catalog::Column};
+use pointsman_ids::{CollectionName, Error, ErrorClass, ErrorCode, PartitionName, catalog::Column};
 use pointsman_proto::{
     column_from_proto, column_to_proto,
     coordinator::v1::{CreateCollectionRequest, PushSegmentsRequest, PushSegmentsResponse, Segment},
@@ -21,6 +22,7 @@ use prost::Message;
 
 pub(crate) use input::{Input, expand};
 use prepare::{Prepared, Workspace};
+pub(crate) use replace::{Replaced, Replacement, replace};
 use upload::Uploaded;
 
 use crate::client::{Coordinator, answer};
@@ -58,6 +60,18 @@ pub(crate) struct Pushed {
     pub(crate) rows_added: u64,
 }
 
+impl Pushed {
+    /// The error of a push that failed, with what it leaves behind.
+    fn told(&self, error: Error, collection: &str) -> Error {
+        if !self.created || self.added > 0 {
+            return error;
+        }
+        error.context(format_args!(
+            "collection '{collection}' was created and stays (`pointsman collection drop {collection}` takes it back)"
+        ))
+    }
+}
+
 /// Pushes all inputs.
 ///
 /// # Errors
@@ -65,6 +79,7 @@ pub(crate) struct Pushed {
 /// call has uploaded are deleted. When the answer is lost they stay, since the push may stand; repeating it is safe.
 pub(crate) async fn run(coordinator: &Coordinator, push: Push) -> anyhow::Result<Pushed> {
     let Push { collection, partition, inputs } = push;
+    let collection = CollectionName::new(&collection)?.to_string();
     let partition = PartitionName::new(partition.as_deref().unwrap_or(PartitionName::DEFAULT))?;
     let store =
         pointsman_objects::open(&coordinator.about.objects, pointsman_settings::object_store_environment())?;
@@ -75,13 +90,21 @@ pub(crate) async fn run(coordinator: &Coordinator, push: Push) -> anyhow::Result
     };
     let bar = bar(inputs.len() as u64 * 2);
     let prepared = prepare_all(inputs, known.as_deref(), &bar).await?;
-    let mut pushed = Pushed::default();
-    if known.is_none() {
-        pushed.created = create(coordinator, &collection, &prepared.columns).await?;
-    }
     let Uploads { new, repaired } = upload_all(store.as_ref(), &collection, &prepared.files, &bar).await?;
     bar.finish_and_clear();
-    pushed.repaired = repaired;
+    let mut pushed = Pushed { repaired, ..Pushed::default() };
+    if known.is_none() {
+        // Not before its files are there, so that a push which fails at them leaves no empty collection behind.
+        match create(coordinator, &collection, &prepared.columns).await {
+            Ok(created) => pushed.created = created,
+            Err(error) => {
+                if is_refusal(&error) {
+                    upload::delete(store.as_ref(), new.iter()).await;
+                }
+                return Err(error.into());
+            }
+        }
+    }
 
     let segments = prepared.files.iter().map(|file| file.segment(&collection, &partition)).collect();
     for chunk in chunks(segments) {
@@ -101,7 +124,8 @@ pub(crate) async fn run(coordinator: &Coordinator, push: Push) -> anyhow::Result
                     upload::delete(store.as_ref(), objects.iter().filter(|object| new.contains(*object)))
                         .await;
                 }
-                return Err(coordinator.explain(error, &collection).await.into());
+                let error = coordinator.explain(error, &collection).await;
+                return Err(pushed.told(error, &collection).into());
             }
         }
     }
@@ -152,7 +176,7 @@ async fn prepare_all(
     Ok(AllPrepared { files, columns, _workspace: workspace })
 }
 
-async fn create(coordinator: &Coordinator, collection: &str, columns: &[Column]) -> anyhow::Result<bool> {
+async fn create(coordinator: &Coordinator, collection: &str, columns: &[Column]) -> Result<bool, Error> {
     let request = CreateCollectionRequest {
         name: collection.to_owned(),
         columns: columns.iter().map(column_to_proto).collect(),
@@ -255,6 +279,18 @@ mod tests {
         let large = |_| Segment { name: "x".repeat(1 << 20), ..Segment::default() };
         assert_eq!(sizes(chunks((0..5).map(large).collect())), [2, 2, 1]);
         assert_eq!(sizes(chunks(vec![])), [] as [usize; 0]);
+    }
+
+    #[test]
+    fn an_error_tells_of_a_collection_that_the_push_leaves_empty() {
+        let told = |created, added| {
+            let pushed = Pushed { created, added, ..Pushed::default() };
+            pushed.told(Error::new(ErrorCode::ParameterInvalid, "refused"), "t").to_string()
+        };
+        assert!(
+            told(true, 0).contains("`pointsman collection drop t`") && told(true, 0).ends_with(": refused")
+        );
+        assert_eq!((told(true, 1), told(false, 0)), ("refused".into(), "refused".into()));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The broker's answer.
 
+use std::fmt;
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -41,13 +43,43 @@ pub struct Answer {
 }
 
 /// What the command line reads of the coverage report.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub struct Coverage {
     /// Segments that were asked for. Absent: the answer carries no report.
     pub segments_asked: Option<u64>,
     /// Those of them that were answered.
     #[serde(default)]
     pub segments_answered: u64,
+    /// Those for which an excluded node was asked, since nothing healthy held them.
+    #[serde(default)]
+    pub segments_fail_open: u64,
+    /// The first of those that nobody answered for.
+    #[serde(default)]
+    pub unavailable: Vec<Unavailable>,
+}
+
+/// A segment that nobody answered for.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Unavailable {
+    /// Its collection.
+    pub collection: String,
+    /// Its name.
+    pub segment: String,
+    /// Why, in one word of the API.
+    pub cause: String,
+    /// The nodes concerned, as `cluster/node`.
+    #[serde(default)]
+    pub nodes: Vec<String>,
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} is unavailable: {}", self.collection, self.segment, self.cause.replace('_', " "))?;
+        match self.nodes.as_slice() {
+            [] => Ok(()),
+            nodes => write!(f, " ({})", nodes.join(", ")),
+        }
+    }
 }
 
 /// Rows and what they are.
@@ -89,10 +121,10 @@ impl Answer {
     /// How complete the answer is and how long it took, on one line.
     pub fn coverage(&self) -> String {
         let rows = self.result_table.as_ref().map_or(0, |table| table.rows.len());
-        let (asked, answered) = match self.coverage {
-            Coverage { segments_asked: Some(asked), segments_answered } => (asked, segments_answered),
+        let (asked, answered) = match self.coverage.segments_asked {
+            Some(asked) => (asked, self.coverage.segments_answered),
             // Does not count those that nobody could serve.
-            Coverage { segments_asked: None, .. } => (self.num_segments_queried, self.num_segments_processed),
+            None => (self.num_segments_queried, self.num_segments_processed),
         };
         let mut line = format!(
             "{} in {} ms; {answered} of {} answered by {}",
@@ -103,6 +135,9 @@ impl Answer {
         );
         if self.num_segments_pruned_by_broker > 0 {
             line += &format!(", {} pruned", self.num_segments_pruned_by_broker);
+        }
+        if self.coverage.segments_fail_open > 0 {
+            line += &format!(", {} asked of excluded nodes", self.coverage.segments_fail_open);
         }
         if self.partial_result {
             line += "; PARTIAL: rows may be missing";
@@ -132,6 +167,26 @@ mod tests {
             "coverage": {"segments_asked": 4, "segments_answered": 2, "nodes_asked": 2}}"#;
         let answer: Answer = serde_json::from_str(text).unwrap();
         assert_eq!(answer.coverage(), "0 rows in 0 ms; 2 of 4 segments answered by 2 nodes");
+        let text = text.replace(r#""nodes_asked": 2"#, r#""segments_fail_open": 1"#);
+        let answer: Answer = serde_json::from_str(&text).unwrap();
+        let line = "0 rows in 0 ms; 2 of 4 segments answered by 2 nodes, 1 asked of excluded nodes";
+        assert_eq!(answer.coverage(), line);
+    }
+
+    #[test]
+    fn an_unavailable_segment_is_told_with_its_cause_and_nodes() {
+        let text = r#"{"exceptions": [], "coverage": {"segments_asked": 1, "unavailable": [
+            {"collection": "t", "segment": "s1", "cause": "retries_used_up", "nodes": ["local/n1", "local/n2"]},
+            {"collection": "t", "segment": "s2", "cause": "no_candidate", "nodes": []}]}}"#;
+        let answer: Answer = serde_json::from_str(text).unwrap();
+        let told: Vec<String> = answer.coverage.unavailable.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "t: s1 is unavailable: retries used up (local/n1, local/n2)",
+                "t: s2 is unavailable: no candidate"
+            ]
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use pointsman_proto::coordinator::v1::{
     self as pb, AlterCollectionRequest, Clusters, PlacementPartitions, Samplers,
 };
 
-use super::options::OptionArgs;
+use super::{options::OptionArgs, strangers};
 use crate::{
     Failure,
     args::Target,
@@ -83,6 +83,7 @@ pub(super) async fn alter(args: AlterArgs, target: &Target) -> anyhow::Result<()
         Ok(altered) => {
             let outcome = if altered.changed { "changed" } else { "has these options already" };
             output::note(format_args!("{}: {outcome}", args.name));
+            strangers::tell(&args.options.options(1)?, &coordinator, target).await;
             Ok(())
         }
         Err(error) => Err(coordinator.explain(error, &args.name).await.into()),

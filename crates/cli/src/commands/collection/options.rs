@@ -90,7 +90,7 @@ impl OptionArgs {
             replica_groups: self.replica_groups()?,
         };
         let (clusters, query_timeout) = (self.clusters.clone(), self.query_timeout);
-        Ok(CollectionOptions { shards, routing, clusters, query_timeout })
+        Ok(CollectionOptions { shards, routing, clusters, query_timeout, ..CollectionOptions::default() })
     }
 
     fn replica_groups(&self) -> Result<BTreeMap<u32, Vec<Vec<NodeName>>>, Failure> {
@@ -185,6 +185,7 @@ mod tests {
             },
             clusters: vec!["local".parse().unwrap(), "east".parse().unwrap()],
             query_timeout: Some(Duration::from_secs(30)),
+            ..CollectionOptions::default()
         };
         assert_eq!(read, Ok(expected));
     }

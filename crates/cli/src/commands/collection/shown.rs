@@ -10,6 +10,10 @@ pub(super) fn lines(options: &CollectionOptions) -> Vec<String> {
         (routing.consistent_replicas, "consistent replicas: two replicas are never mixed"),
         (routing.fixed_replica, "fixed replica: all requests take the same replicas"),
         (routing.fail_closed, "fail closed: no segment is read from an excluded node"),
+        (
+            options.serve_before_promotion,
+            "serve before promotion: queries see new segments as they are loaded",
+        ),
     ];
     let switches = switches.into_iter().filter(|(on, _)| *on).map(|(_, text)| text.to_owned());
     let samplers = routing
@@ -50,6 +54,7 @@ pub(super) fn json(options: &CollectionOptions) -> Map<String, Value> {
         ("replica_groups", Value::Object(groups.collect())),
         ("clusters", json!(clusters)),
         ("query_timeout_ms", json!(timeout)),
+        ("serve_before_promotion", json!(options.serve_before_promotion)),
     ]
     .into_iter()
     .map(|(name, value)| (name.to_owned(), value))
@@ -81,6 +86,7 @@ mod tests {
             },
             clusters: vec!["local".parse().unwrap(), "east".parse().unwrap()],
             query_timeout: Some(Duration::from_secs(30)),
+            serve_before_promotion: true,
         }
     }
 
@@ -89,6 +95,7 @@ mod tests {
         assert_eq!(lines(&CollectionOptions::default()), [""; 0]);
         let expected = [
             "fail closed: no segment is read from an excluded node",
+            "serve before promotion: queries see new segments as they are loaded",
             "sampler few: the first 2 segments by name",
             "placement partition 0: n1,n2/n3",
             "clusters: local, east",
@@ -103,7 +110,7 @@ mod tests {
             "shards": 2, "selector": "multi_stage_replica_group", "consistent_replicas": false,
             "fixed_replica": false, "fail_closed": true, "samplers": {"few": {"first_n": 2}},
             "replica_groups": {"0": [["n1", "n2"], ["n3"]]}, "clusters": ["local", "east"],
-            "query_timeout_ms": 30_000,
+            "query_timeout_ms": 30_000, "serve_before_promotion": true,
         });
         assert_eq!(Value::Object(json(&options())), expected);
     }

@@ -1,10 +1,13 @@
 //! A private PostgreSQL server.
 
+mod binaries;
+mod faults;
+mod standby;
+
 use std::{
-    env,
     fs::{self, File},
     os::unix::{fs::chown, process::CommandExt},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -12,9 +15,11 @@ use std::{
 use anyhow::{Context, bail, ensure};
 use nix::{
     sys::signal::Signal,
-    unistd::{Gid, Uid, User},
+    unistd::{Gid, Uid},
 };
 use tempfile::TempDir;
+
+pub use binaries::server_binaries;
 
 use crate::{Guard, eventually, free_port, signal};
 
@@ -22,25 +27,20 @@ use crate::{Guard, eventually, free_port, signal};
 /// of its own. `cargo xtask test` sets it.
 pub const DATABASE_URL: &str = "POINTSMAN_TEST_DATABASE_URL";
 
-/// Where Debian puts server binaries, one folder per major version.
-const DEBIAN_FOLDER: &str = "/usr/lib/postgresql";
-
-/// Users that may run the server in place of root, which it refuses; the first that exists is taken.
-const UNPRIVILEGED: [&str; 2] = ["postgres", "nobody"];
-
 /// How long start and stop may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Speed over safety: the data goes with the test.
-const OPTIONS: [&str; 7] = [
+/// Speed over safety: the data goes with the test, and no machine loses its power in one.
+const OPTIONS: [&str; 5] = [
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
     "fsync=off",
-    "full_page_writes=off",
-    "synchronous_commit=off",
     "max_connections=200",
     "max_wal_size=256MB",
 ];
+
+/// The same for a server that nobody kills.
+const HASTY: [&str; 2] = ["full_page_writes=off", "synchronous_commit=off"];
 
 /// A private PostgreSQL server on a free port of loopback, with its data in a temporary folder. It can be stopped and
 /// started again on the same data and port, and is gone with its folder when the value is dropped.
@@ -51,6 +51,8 @@ pub struct Postgres {
     /// Who runs the server. None: whoever runs this program.
     user: Option<(Uid, Gid)>,
     port: u16,
+    /// Whether what it acknowledged outlives a kill.
+    durable: bool,
     folder: TempDir,
 }
 
@@ -66,22 +68,42 @@ impl Postgres {
     /// # Errors
     /// No server binaries are installed, or they do not work; the text holds the server's own words.
     pub fn start() -> anyhow::Result<Self> {
+        let mut server = Self::new(false)?;
+        server.create()?;
+        server.start_somewhere()?;
+        Ok(server)
+    }
+
+    /// The same, and what it acknowledged is there again after [`Postgres::kill`].
+    ///
+    /// # Errors
+    /// As [`Postgres::start`].
+    pub fn start_durable() -> anyhow::Result<Self> {
+        let mut server = Self::new(true)?;
+        server.create()?;
+        server.start_somewhere()?;
+        Ok(server)
+    }
+
+    fn new(durable: bool) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("pointsman-postgres-").tempdir()?;
-        let user = unprivileged_user()?;
+        let user = binaries::unprivileged_user()?;
         if let Some((uid, gid)) = user {
             chown(folder.path(), Some(uid.as_raw()), Some(gid.as_raw()))?;
         }
-        let mut server = Self { running: None, binaries: server_binaries()?, user, port: 0, folder };
-        server.create()?;
+        Ok(Self { running: None, binaries: server_binaries()?, user, port: 0, durable, folder })
+    }
+
+    /// Starts it on a free port.
+    fn start_somewhere(&mut self) -> anyhow::Result<()> {
         // Somebody else may take the port between the choice and the start.
         let mut tries = 0;
         loop {
             tries += 1;
-            server.port = free_port()?;
-            match server.start_again() {
-                Ok(()) => return Ok(server),
-                Err(error) if tries == 3 => return Err(error),
-                Err(_) => {}
+            self.port = free_port()?;
+            match self.start_again() {
+                Err(_) if tries < 3 => {}
+                ended => return ended,
             }
         }
     }
@@ -96,6 +118,7 @@ impl Postgres {
     /// # Errors
     /// It did not stop and was killed.
     pub fn stop(&mut self) -> anyhow::Result<()> {
+        self.thaw()?;
         let Some(mut running) = self.running.take() else { return Ok(()) };
         signal(running.child.id(), Signal::SIGINT)?;
         let ended = eventually("the end of the PostgreSQL server", LIMIT, || {
@@ -119,7 +142,8 @@ impl Postgres {
         let log = self.folder.path().join("log");
         let mut command = self.command("postgres");
         command.arg("-D").arg(self.data()).args(["-p", &self.port.to_string()]);
-        for option in OPTIONS {
+        let hasty = HASTY.iter().filter(|_| !self.durable);
+        for option in OPTIONS.iter().chain(hasty) {
             command.args(["-c", option]);
         }
         let output = File::create(&log)?;
@@ -127,7 +151,7 @@ impl Postgres {
         let child = command.spawn().context("cannot start postgres")?;
         let guard = Guard::over(child.id(), "QUIT", Some(self.folder.path()))?;
         let mut running = Running { child, _guard: guard };
-        let pid_file = self.data().join("postmaster.pid");
+        let pid_file = self.pid_file();
         let up = eventually("a PostgreSQL server that takes connections", LIMIT, || {
             if let Some(status) = running.child.try_wait()? {
                 return Ok(Err(status)); // No use in waiting longer.
@@ -164,6 +188,11 @@ impl Postgres {
         self.folder.path().join("data")
     }
 
+    /// Says how far the server is while it runs.
+    fn pid_file(&self) -> PathBuf {
+        self.data().join("postmaster.pid")
+    }
+
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.binaries.join(program));
         command.current_dir(self.folder.path()).stdin(Stdio::null()).env("LC_ALL", "C");
@@ -180,59 +209,14 @@ impl Drop for Postgres {
     }
 }
 
-/// Who may run the server when this is root; none when it is not.
-fn unprivileged_user() -> anyhow::Result<Option<(Uid, Gid)>> {
-    if !Uid::effective().is_root() {
-        return Ok(None);
-    }
-    for name in UNPRIVILEGED {
-        if let Some(user) = User::from_name(name)? {
-            return Ok(Some((user.uid, user.gid)));
-        }
-    }
-    bail!("PostgreSQL refuses root, and there is no user {} to run it", UNPRIVILEGED.join(" or "))
-}
-
-/// The folder of installed server binaries: in `PATH`, else the newest version in Debian's folder.
-///
-/// # Errors
-/// There is none.
-pub fn server_binaries() -> anyhow::Result<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let found = env::split_paths(&path)
-        .chain(debian_versions(Path::new(DEBIAN_FOLDER)))
-        .find(|folder| ["initdb", "postgres"].iter().all(|program| folder.join(program).is_file()));
-    found.with_context(|| {
-        format!("no PostgreSQL server binaries (initdb, postgres) in PATH or {DEBIAN_FOLDER}/*/bin")
-    })
-}
-
-/// The folders of installed versions, newest first.
-fn debian_versions(root: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(root).into_iter().flatten().flatten();
-    let mut versions: Vec<(u32, PathBuf)> = entries
-        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))))
-        .collect();
-    versions.sort_by_key(|(version, _)| std::cmp::Reverse(*version));
-    versions.into_iter().map(|(_, folder)| folder).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use std::net::TcpStream;
+    use std::{
+        io::{Read, Write},
+        net::TcpStream,
+    };
 
     use super::*;
-
-    #[test]
-    fn the_newest_version_comes_first() {
-        let root = tempfile::tempdir().unwrap();
-        for version in ["9", "17", "15", "notes"] {
-            fs::create_dir(root.path().join(version)).unwrap();
-        }
-        let expected: Vec<PathBuf> =
-            ["17", "15", "9"].iter().map(|version| root.path().join(version).join("bin")).collect();
-        assert_eq!(debian_versions(root.path()), expected);
-    }
 
     #[test]
     fn a_server_stops_and_starts_on_the_same_port_and_leaves_nothing() {
@@ -246,5 +230,40 @@ mod tests {
         connect().unwrap();
         drop(server);
         assert!(connect().is_err() && !folder.exists());
+    }
+
+    /// Asks for an encrypted connection; anything that lives says no.
+    fn asks(port: u16) -> std::io::Result<u8> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_read_timeout(Some(Duration::from_millis(300)))?;
+        stream.write_all(&[0, 0, 0, 8, 4, 210, 22, 47])?;
+        let mut answer = [0];
+        stream.read_exact(&mut answer)?;
+        Ok(answer[0])
+    }
+
+    #[test]
+    fn a_frozen_server_says_nothing_and_a_killed_one_starts_again() {
+        let mut server = Postgres::start_durable().unwrap();
+        assert_eq!(asks(server.port).unwrap(), b'N');
+        server.freeze().unwrap();
+        assert!(asks(server.port).is_err());
+        server.thaw().unwrap();
+        eventually("an answer", LIMIT, || Ok(asks(server.port)?)).unwrap();
+        server.kill().unwrap();
+        assert!(TcpStream::connect(("127.0.0.1", server.port)).is_err());
+        server.start_again().unwrap();
+        assert_eq!(asks(server.port).unwrap(), b'N');
+    }
+
+    #[test]
+    fn a_standby_takes_the_place_of_its_primary() {
+        let mut primary = Postgres::start_durable().unwrap();
+        let mut standby = primary.standby().unwrap();
+        assert!(standby.take_the_place_of(&primary).is_err(), "it still runs");
+        primary.kill().unwrap();
+        standby.take_the_place_of(&primary).unwrap();
+        assert_eq!(standby.url(), primary.url());
+        assert_eq!(asks(primary.port).unwrap(), b'N');
     }
 }
