@@ -7,6 +7,7 @@ use tonic_prost_build::manual;
 
 const FILES: &[&str] = &[
     "pointsman/common/v1/error.proto",
+    "pointsman/common/v1/request.proto",
     "pointsman/common/v1/schema.proto",
     "pointsman/coordinator/v1/catalog.proto",
     "pointsman/coordinator/v1/query_coord.proto",
@@ -14,8 +15,10 @@ const FILES: &[&str] = &[
     "pointsman/coordinator/v1/cluster.proto",
     "pointsman/coordinator/v1/config.proto",
     "pointsman/node/v1/session.proto",
+    "pointsman/node/v1/shard_requests.proto",
     "pointsman/broker/v1/feed.proto",
     "pointsman/broker/v1/route.proto",
+    "pointsman/broker/v1/shard_requests.proto",
     "pointsman/broker/v1/status.proto",
 ];
 

@@ -196,6 +196,7 @@ fn segment(stores: &Stores, id: SegmentId) -> Option<pb::DesiredSegment> {
         bytes: found.content.bytes,
         checksum: found.content.checksum.to_string(),
         rows: found.content.rows,
+        indexes: store.collection.options.vector_indexes.iter().map(Into::into).collect(),
     })
 }
 

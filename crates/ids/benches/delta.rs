@@ -48,6 +48,8 @@ fn snapshot(segments: u64) -> Snapshot {
         version: FeedVersion(1),
         routing: RoutingOptions::default(),
         query_timeout: None,
+        key: None,
+        vector_indexes: Vec::new(),
         clusters: vec![],
         columns: vec![],
         partitions: vec!["default".parse().unwrap()],

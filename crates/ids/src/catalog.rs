@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 
 use crate::{
     ClusterName, CollectionId, CollectionName, Error, ErrorCode, NodeName, PartitionName, SegmentId,
-    SegmentName, ShardName,
+    SegmentName, ShardName, request::VectorIndex,
 };
 
 /// One column of a collection.
@@ -85,6 +85,10 @@ pub struct CollectionOptions {
     /// Whether queries also see segments of the next target, as they are loaded. Without, all of them appear together, by
     /// promotion.
     pub serve_before_promotion: bool,
+    /// The column whose values name rows: for requests by key, and for the order of rows that are equal otherwise.
+    pub key: Option<String>,
+    /// Indexes over vectors, at most one per column.
+    pub vector_indexes: Vec<VectorIndex>,
 }
 
 impl Default for CollectionOptions {
@@ -95,6 +99,8 @@ impl Default for CollectionOptions {
             clusters: Vec::new(),
             query_timeout: None,
             serve_before_promotion: false,
+            key: None,
+            vector_indexes: Vec::new(),
         }
     }
 }

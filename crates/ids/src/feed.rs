@@ -21,6 +21,7 @@ use crate::{
     ClusterName, CollectionId, CollectionName, FeedVersion, GroupName, GroupNumber, Incarnation, NodeId,
     NodeName, PartitionName, ReplicaId, SegmentId, SegmentName, ShardName,
     catalog::{Column, ColumnStatistics, RoutingOptions},
+    request::VectorIndex,
 };
 
 /// All that is known of one cluster at one version.
@@ -117,6 +118,10 @@ pub struct CollectionEntry {
     pub routing: RoutingOptions,
     /// Deadline of its queries; `None`: the broker's own.
     pub query_timeout: Option<Duration>,
+    /// The column whose values name rows.
+    pub key: Option<String>,
+    /// Indexes over vectors, at most one per column.
+    pub vector_indexes: Vec<VectorIndex>,
     /// Clusters that it spans; empty: this one alone.
     pub clusters: Vec<ClusterName>,
     /// Its columns.

@@ -23,6 +23,7 @@ mod labels;
 mod names;
 mod numbers;
 mod readiness;
+pub mod request;
 
 pub use answer::AnswerCode;
 pub use coverage::UnavailableCause;

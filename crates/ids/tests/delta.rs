@@ -45,6 +45,8 @@ fn collection(name: u8, id: u64, shards: usize, segments: Vec<Arc<SegmentEntry>>
         version: FeedVersion(0),
         routing: RoutingOptions::default(),
         query_timeout: None,
+        key: None,
+        vector_indexes: Vec::new(),
         clusters: vec![],
         columns: vec![],
         partitions: vec!["default".parse().unwrap()],

@@ -9,6 +9,7 @@ use pointsman_ids::{
     CollectionId, Error as Refusal, ErrorCode, GroupName, NodeName, PartitionName, SegmentId, ShardName,
     TargetVersion,
     catalog::{CollectionOptions, Column, RoutingOptions, Sampler, SelectorKind},
+    request::VectorIndex,
 };
 use pointsman_query_coord::{Target, TargetSegment, TargetShard};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -173,6 +174,11 @@ struct StoredOptions {
     replica_groups: BTreeMap<u32, Vec<Vec<String>>>,
     #[serde(default)]
     serve_before_promotion: bool,
+    #[serde(default)]
+    key: Option<String>,
+    /// Column and metric.
+    #[serde(default)]
+    vector_indexes: Vec<(String, String)>,
 }
 
 pub(crate) fn options(options: &CollectionOptions) -> Result<String> {
@@ -191,6 +197,10 @@ pub(crate) fn options(options: &CollectionOptions) -> Result<String> {
         samplers: routing.samplers.iter().map(|one| (one.name.clone(), one.first_n)).collect(),
         replica_groups: routing.replica_groups.iter().map(|(at, of)| (*at, groups(of))).collect(),
         serve_before_promotion: options.serve_before_promotion,
+        key: options.key.clone(),
+        vector_indexes: (options.vector_indexes.iter())
+            .map(|index| (index.column.clone(), index.metric.to_string()))
+            .collect(),
     })
 }
 
@@ -206,7 +216,12 @@ pub(crate) fn read_options(origin: &Origin, text: &str) -> Result<CollectionOpti
         stored.replica_groups.into_iter().map(|(at, of)| Ok((at, groups(of)?))).collect();
     let clusters: Result<_, pointsman_ids::Error> =
         stored.clusters.into_iter().map(|name| name.parse()).collect();
+    let vector_indexes: Result<_, pointsman_ids::Error> = (stored.vector_indexes.into_iter())
+        .map(|(column, metric)| Ok(VectorIndex { column, metric: metric.parse()? }))
+        .collect();
     Ok(CollectionOptions {
+        key: stored.key,
+        vector_indexes: origin.read("options", vector_indexes)?,
         shards: stored.shards,
         query_timeout: stored.query_timeout,
         serve_before_promotion: stored.serve_before_promotion,

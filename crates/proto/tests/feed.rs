@@ -10,6 +10,7 @@ use pointsman_ids::{
         CollectionEntry, CopyEntry, CopyState, Delta, GroupEntry, LeaderDrops, LeaderEntry, LoadState,
         NodeEntry, ReplicaEntry, SegmentEntry, Snapshot,
     },
+    request::{Metric, VectorIndex},
 };
 use pointsman_proto::{broker::v1 as pb, collection_digest, snapshot_in_columns};
 use proptest::prelude::*;
@@ -42,6 +43,8 @@ fn collection(name: &str, segments: Vec<Arc<SegmentEntry>>) -> CollectionEntry {
             ..RoutingOptions::default()
         },
         query_timeout: Some(Duration::from_secs(3)),
+        key: Some("l_orderkey".into()),
+        vector_indexes: vec![VectorIndex { column: "v".into(), metric: Metric::Cosine }],
         clusters: vec!["local".parse().unwrap(), "west".parse().unwrap()],
         columns: vec![Column { name: "x".into(), data_type: "Int64".into(), nullable: true }],
         partitions: vec!["default".parse().unwrap()],

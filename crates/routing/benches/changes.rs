@@ -149,6 +149,8 @@ fn snapshot(segments: usize) -> Snapshot {
         version: FeedVersion(1),
         routing: RoutingOptions::default(),
         query_timeout: None,
+        key: None,
+        vector_indexes: Vec::new(),
         clusters: vec![],
         columns: vec![],
         partitions: vec!["default".parse().unwrap()],

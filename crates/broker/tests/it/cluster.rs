@@ -227,6 +227,8 @@ pub(crate) fn snapshot(dir: &Path, workers: &[Worker], place: impl Fn(u64) -> Ve
         version: FeedVersion(1),
         routing: RoutingOptions::default(),
         query_timeout: None,
+        key: None,
+        vector_indexes: Vec::new(),
         clusters: vec![],
         columns,
         partitions: vec!["default".parse().unwrap()],

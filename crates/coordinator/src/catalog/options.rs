@@ -113,6 +113,8 @@ mod tests {
             clusters: vec!["west".parse().unwrap()],
             query_timeout: Some(Duration::from_micros(1_500_001)),
             serve_before_promotion: true,
+            key: Some("id".into()),
+            vector_indexes: vec![],
         }
     }
 
@@ -142,6 +144,8 @@ mod tests {
             clusters: vec!["east".parse().unwrap(), "local".parse().unwrap()],
             query_timeout: None,
             serve_before_promotion: true,
+            key: Some("id".into()),
+            vector_indexes: vec![],
         };
         assert_eq!(altered(&present(), change).unwrap(), expected);
     }

@@ -276,6 +276,8 @@ fn snapshot(tables: &[Table]) -> Snapshot {
             version: FeedVersion(1),
             routing: RoutingOptions::default(),
             query_timeout: None,
+            key: None,
+            vector_indexes: Vec::new(),
             clusters: vec![],
             columns: table.columns.clone(),
             partitions: vec![PartitionName::new(PartitionName::DEFAULT).expect("a name")],

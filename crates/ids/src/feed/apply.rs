@@ -133,6 +133,8 @@ impl CollectionEntry {
             version: self.version,
             routing: self.routing.clone(),
             query_timeout: self.query_timeout,
+            key: self.key.clone(),
+            vector_indexes: self.vector_indexes.clone(),
             clusters: self.clusters.clone(),
             columns: self.columns.clone(),
             partitions: self.partitions.clone(),

@@ -8,6 +8,7 @@ use pointsman_ids::{
         Checksum, Collection, CollectionOptions, Column, ColumnStatistics, NewSegment, RoutingOptions,
         Sampler, SelectorKind, Value, shard_name,
     },
+    request::{Metric, VectorIndex},
 };
 use pointsman_metastore::{NewCollection, NewGroup, SharedMetastore};
 use pointsman_query_coord::{
@@ -45,6 +46,8 @@ pub(crate) fn new_collection(text: &str) -> NewCollection {
             clusters: vec!["local".parse().expect("lawful"), "east".parse().expect("lawful")],
             query_timeout: Some(Duration::new(7, 1)),
             serve_before_promotion: true,
+            key: Some("id".into()),
+            vector_indexes: vec![VectorIndex { column: "embedding".into(), metric: Metric::Cosine }],
         },
         created_at: NOW,
     }

@@ -72,6 +72,7 @@ pub(crate) fn segment(id: u64, content: &[u8]) -> pb::DesiredSegment {
         bytes: content.len() as u64,
         checksum: checksum(content),
         rows: 1,
+        indexes: Vec::new(),
     }
 }
 

@@ -69,6 +69,8 @@ fn orders(cluster: &Cluster) -> (Vec<pb::DesiredSegment>, Snapshot) {
         version: FeedVersion(1),
         routing: RoutingOptions::default(),
         query_timeout: None,
+        key: None,
+        vector_indexes: Vec::new(),
         clusters: vec![],
         columns,
         partitions: vec!["default".parse().unwrap()],

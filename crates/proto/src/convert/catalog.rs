@@ -122,7 +122,7 @@ pub(super) fn statistics_from_proto(
     statistics.into_iter().map(convert).collect()
 }
 
-fn value_to_proto(value: &Value) -> pb::Value {
+pub(super) fn value_to_proto(value: &Value) -> pb::Value {
     use pb::value::Kind;
     let kind = match value {
         Value::Boolean(value) => Kind::Boolean(*value),
@@ -138,7 +138,7 @@ fn value_to_proto(value: &Value) -> pb::Value {
 }
 
 /// What cannot be a bound (no case, NaN, an integer of another length) is no bound.
-fn value_from_proto(value: pb::Value) -> Option<Value> {
+pub(super) fn value_from_proto(value: pb::Value) -> Option<Value> {
     use pb::value::Kind;
     Some(match value.kind? {
         Kind::Boolean(value) => Value::Boolean(value),

@@ -7,6 +7,7 @@ mod delta;
 mod digest;
 mod feed;
 mod options;
+mod request;
 
 pub use catalog::{column_from_proto, column_to_proto, segment_from_proto, segment_to_proto};
 pub use digest::collection_digest;

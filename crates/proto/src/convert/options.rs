@@ -41,6 +41,8 @@ impl From<&CollectionOptions> for coordinator::CollectionOptions {
             routing: Some(routing_to_proto(&options.routing)),
             clusters: options.clusters.iter().map(ToString::to_string).collect(),
             serve_before_promotion: options.serve_before_promotion,
+            key: options.key.clone().unwrap_or_default(),
+            vector_indexes: options.vector_indexes.iter().map(Into::into).collect(),
         }
     }
 }
@@ -58,6 +60,8 @@ impl TryFrom<coordinator::CollectionOptions> for CollectionOptions {
             clusters: options.clusters.into_iter().map(|name| name.parse()).collect::<Result<_, _>>()?,
             query_timeout: options.query_timeout_ms.map(Duration::from_millis),
             serve_before_promotion: options.serve_before_promotion,
+            key: Some(options.key).filter(|key| !key.is_empty()),
+            vector_indexes: options.vector_indexes.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
         })
     }
 }

@@ -32,6 +32,8 @@ pub fn empty_entry(stores: &Stores, id: CollectionId) -> Option<CollectionEntry>
         version: FeedVersion(0),
         routing: store.collection.options.routing.clone(),
         query_timeout: store.collection.options.query_timeout,
+        key: store.collection.options.key.clone(),
+        vector_indexes: store.collection.options.vector_indexes.clone(),
         clusters: store.collection.options.clusters.clone(),
         columns: store.collection.columns.clone(),
         partitions: vec![],
@@ -85,6 +87,8 @@ fn head(
     CollectionEntry {
         routing: options.routing.clone(),
         query_timeout: options.query_timeout,
+        key: options.key.clone(),
+        vector_indexes: options.vector_indexes.clone(),
         clusters: options.clusters.clone(),
         columns: store.collection.columns.clone(),
         load: load_state(stores, former.id),

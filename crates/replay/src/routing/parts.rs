@@ -92,6 +92,8 @@ impl Parts {
             version: FeedVersion(numbers.next()),
             routing: part.routing.clone(),
             query_timeout: None,
+            key: None,
+            vector_indexes: Vec::new(),
             clusters,
             columns: Vec::new(),
             partitions: Vec::new(),

@@ -157,6 +157,8 @@ impl World {
             version: FeedVersion(self.version),
             routing: shape.routing,
             query_timeout: None,
+            key: None,
+            vector_indexes: Vec::new(),
             clusters: shape.clusters.split_whitespace().map(|name| name.parse().unwrap()).collect(),
             columns: vec![],
             partitions: vec!["default".parse().unwrap()],

@@ -76,6 +76,8 @@ pub(crate) fn collection(name: &str, version: u64, segments: u64, holders: &[u64
         version: FeedVersion(version),
         routing: RoutingOptions::default(),
         query_timeout: None,
+        key: None,
+        vector_indexes: Vec::new(),
         clusters: vec![],
         columns: vec![],
         partitions: vec!["default".parse().unwrap()],

@@ -87,6 +87,7 @@ mod tests {
             clusters: vec!["local".parse().unwrap(), "east".parse().unwrap()],
             query_timeout: Some(Duration::from_secs(30)),
             serve_before_promotion: true,
+            ..CollectionOptions::default()
         }
     }
 
