@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use pointsman_ids::{Error, ErrorCode};
+use pointsman_ids::{Error, ErrorCode, near};
 use pointsman_proto::{coordinator::v1 as pb, status};
 use tonic::{Request, Response, Status};
 
-use crate::{live, names::hint, shared::Shared, tenure::Tenure};
+use crate::{live, shared::Shared, tenure::Tenure};
 
 /// Longest value, bytes: every broker keeps all of them in memory.
 const MAX_VALUE: usize = 4096;
@@ -221,7 +221,7 @@ fn key(name: &str) -> Result<&'static Key, Error> {
         } else {
             format!("there is no key '{}' in the cluster's configuration", name.escape_debug())
         };
-        let hint = hint(name, KEYS.iter().map(|key| key.name));
+        let hint = near(name, KEYS.iter().map(|key| key.name), "there is none");
         Error::new(ErrorCode::ParameterInvalid, format!("{text}; {hint}"))
     })
 }

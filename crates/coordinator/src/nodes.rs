@@ -3,16 +3,16 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use pointsman_clock::MonoTime;
-use pointsman_ids::{Error, ErrorCode, NodeName};
+use pointsman_ids::{Error, ErrorCode, NodeName, near};
 use pointsman_proto::coordinator::v1 as pb;
 use pointsman_query_coord::{NodeRecord, SessionState, Stores, may_remove, plan_leads};
 
-use crate::{names::hint, state::State, tenure::Tenure};
+use crate::{state::State, tenure::Tenure};
 
 /// A node that must be registered.
 pub(crate) fn find<'a>(stores: &'a Stores, name: &str) -> Result<&'a NodeRecord, Error> {
     stores.nodes.get(name).ok_or_else(|| {
-        let hint = hint(name, stores.nodes.keys().map(NodeName::as_str));
+        let hint = near(name, stores.nodes.keys().map(NodeName::as_str), "there is none yet");
         let text = format!("there is no node '{}'; {hint}", name.escape_debug());
         Error::new(ErrorCode::NodeNotFound, text)
     })

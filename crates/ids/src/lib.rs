@@ -21,6 +21,7 @@ mod error;
 pub mod feed;
 mod labels;
 mod names;
+mod near;
 mod numbers;
 mod readiness;
 pub mod request;
@@ -32,6 +33,7 @@ pub use labels::{MAX_LABEL_BYTES, MAX_LABELS, check_labels};
 pub use names::{
     ClusterName, CollectionName, GroupName, NodeKey, NodeName, PartitionName, SegmentName, ShardName,
 };
+pub use near::near;
 pub use numbers::{
     CollectionId, Epoch, FeedVersion, GroupNumber, Incarnation, NodeId, ReplicaId, SegmentId, TargetVersion,
 };

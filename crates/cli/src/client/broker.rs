@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use pointsman_ids::{Error, ErrorCode};
+use pointsman_ids::{Error, ErrorCode, near};
 use reqwest::StatusCode;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
 
 use super::{
-    Endpoints, Routing,
+    Endpoints, NO_COLLECTION, Routing,
     health::{Health, Nodes},
-    names::{NO_COLLECTION, near},
     route::{Page, Refused},
 };
 use crate::{Failure, args::Target, sql::Answer};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
-use pointsman_ids::{Error, ErrorCode};
+use pointsman_ids::{Error, ErrorCode, near};
 use pointsman_proto::coordinator::v1::{
     Collection, GetCollectionRequest, GetCoordinatorRequest, GetCoordinatorResponse, ListCollectionsRequest,
     ListNodesRequest, ListSegmentsRequest, Node, Segment, catalog_client::CatalogClient,
@@ -16,10 +16,7 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-use super::{
-    Endpoints,
-    names::{NO_COLLECTION, near},
-};
+use super::{Endpoints, NO_COLLECTION};
 use crate::{Exit, Failure, args::Target};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);

@@ -3,7 +3,6 @@
 mod broker;
 mod coordinator;
 mod health;
-mod names;
 mod route;
 mod routing;
 
@@ -14,7 +13,6 @@ use anyhow::Context;
 pub(crate) use broker::{Broker, QueryOptions};
 pub(crate) use coordinator::{Coordinator, answer, is_passing};
 pub(crate) use health::Health;
-pub(crate) use names::near;
 pub(crate) use route::{Explained, Table as RouteTable};
 pub(crate) use routing::Routing;
 
@@ -22,6 +20,9 @@ use crate::{args::Target, dev::ReadyFile};
 
 const COORDINATOR: &str = "http://127.0.0.1:8190";
 const BROKER: &str = "http://127.0.0.1:8099";
+/// What to do where there is no collection at all.
+const NO_COLLECTION: &str =
+    "there is none yet (`pointsman segment push --collection NAME FILE...` makes one)";
 
 /// Addresses, and who named them.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,11 +1,12 @@
 //! `pointsman why`.
 
 use clap::Args;
+use pointsman_ids::near;
 
 use crate::{
     Exit, Failure,
     args::Target,
-    client::{Broker, Explained, RouteTable, near},
+    client::{Broker, Explained, RouteTable},
     output::{self, Field},
 };
 

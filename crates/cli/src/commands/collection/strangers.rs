@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use pointsman_ids::{NodeName, catalog::CollectionOptions};
+use pointsman_ids::{NodeName, catalog::CollectionOptions, near};
 
 use crate::{
     args::Target,
-    client::{Broker, Coordinator, near},
+    client::{Broker, Coordinator},
     output,
 };
 
@@ -91,7 +91,7 @@ mod tests {
     fn a_stranger_is_told_by_name_with_whom_may_be_meant() {
         let told = unknown_nodes(&options(), &BTreeSet::from(["n1", "n2", "n3"]));
         assert_eq!(told.len(), 1);
-        assert!(told[0].contains("'m2' has joined (there are n1, n2, n3)"), "{}", told[0]);
+        assert!(told[0].contains("'m2' has joined (there are: n1, n2, n3)"), "{}", told[0]);
         let told = unknown_clusters(&options(), &BTreeSet::from(["local", "west"]));
         assert_eq!(told.len(), 1);
         assert!(
