@@ -61,6 +61,7 @@ mod planned;
 mod planners;
 mod retry;
 mod router;
+pub mod rows;
 mod scans;
 mod size;
 mod statement;

@@ -22,7 +22,7 @@ use crate::limits::{self, Depth, MAX_IN_LIST, MAX_JOINS, MAX_NESTING, MAX_PROJEC
 const PARSER_STACK: usize = 64 << 20;
 
 /// What the parser may recurse per level of nesting (statement, query, expression, prefix).
-const RECURSION_PER_LEVEL: usize = 6;
+pub(crate) const RECURSION_PER_LEVEL: usize = 6;
 
 /// Table functions that read nothing.
 const TABLE_FUNCTIONS: [&str; 2] = ["generate_series", "range"];
@@ -111,7 +111,7 @@ impl Statement {
 }
 
 /// Runs `work` where there is room to recurse.
-fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+pub(crate) fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let internal = |why: String| Error::new(ErrorCode::ServiceInternal, why);
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("sql-parser".into()).stack_size(PARSER_STACK);
@@ -122,7 +122,7 @@ fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T>
     })
 }
 
-fn panicked() -> Error {
+pub(crate) fn panicked() -> Error {
     Error::new(ErrorCode::ServiceInternal, "the parser panicked")
 }
 

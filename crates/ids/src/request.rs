@@ -1,8 +1,12 @@
 //! What is asked of the rows of a collection by shard, and the indexes that help.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, ops::AddAssign, str::FromStr};
 
-use crate::{Error, ErrorCode, catalog::Value};
+use crate::{
+    CollectionName, Error, ErrorCode,
+    catalog::{Column, Value},
+    feed::CollectionEntry,
+};
 
 /// How far apart two vectors are. Smaller is nearer, with every metric.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -59,6 +63,49 @@ pub struct VectorIndex {
     pub column: String,
     /// The metric that it serves; searches by another one are exact.
     pub metric: Metric,
+}
+
+/// What a question is about: a collection as far as its rows are concerned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Name of the collection; for messages.
+    pub collection: CollectionName,
+    /// Its columns, in order.
+    pub columns: Vec<Column>,
+    /// The column that is its key.
+    pub key: Option<String>,
+    /// Its indexes.
+    pub indexes: Vec<VectorIndex>,
+}
+
+impl From<&CollectionEntry> for Table {
+    fn from(entry: &CollectionEntry) -> Self {
+        Self {
+            collection: entry.name.clone(),
+            columns: entry.columns.clone(),
+            key: entry.key.clone(),
+            indexes: entry.vector_indexes.clone(),
+        }
+    }
+}
+
+/// What was looked at for an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Looked {
+    /// Segments.
+    pub segments: u64,
+    /// Those of them that an index answered for.
+    pub indexed_segments: u64,
+    /// Rows that were read.
+    pub rows: u64,
+}
+
+impl AddAssign for Looked {
+    fn add_assign(&mut self, other: Self) {
+        self.segments = self.segments.saturating_add(other.segments);
+        self.indexed_segments = self.indexed_segments.saturating_add(other.indexed_segments);
+        self.rows = self.rows.saturating_add(other.rows);
+    }
 }
 
 /// A question to the rows of a collection.

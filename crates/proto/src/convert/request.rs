@@ -2,14 +2,14 @@
 
 use pointsman_ids::{
     Error,
-    request::{Get, Metric, Query, Question, Search, VectorIndex},
+    request::{Get, Looked, Metric, Query, Question, Search, Table, VectorIndex},
 };
 
 use super::{
-    catalog::{value_from_proto, value_to_proto},
+    catalog::{column_from_proto, column_to_proto, value_from_proto, value_to_proto},
     invalid,
 };
-use crate::common::v1 as pb;
+use crate::{common::v1 as pb, node::v1 as node};
 
 impl From<Metric> for pb::Metric {
     fn from(metric: Metric) -> Self {
@@ -47,6 +47,46 @@ impl TryFrom<pb::VectorIndex> for VectorIndex {
             return Err(invalid("an index over vectors names no column"));
         }
         Ok(Self { metric: metric_from_proto(index.metric)?.unwrap_or_default(), column: index.column })
+    }
+}
+
+impl From<&Table> for node::Table {
+    fn from(table: &Table) -> Self {
+        Self {
+            collection: table.collection.to_string(),
+            columns: table.columns.iter().map(column_to_proto).collect(),
+            key: table.key.clone().unwrap_or_default(),
+            indexes: table.indexes.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl TryFrom<node::Table> for Table {
+    type Error = Error;
+
+    /// # Errors
+    /// `parameter_invalid` naming what makes no sense. Whether types exist is for the engine to say.
+    fn try_from(table: node::Table) -> Result<Self, Error> {
+        Ok(Self {
+            collection: table.collection.parse()?,
+            columns: table.columns.into_iter().map(column_from_proto).collect::<Result<_, _>>()?,
+            key: said(table.key),
+            indexes: table.indexes.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl From<Looked> for node::Looked {
+    fn from(looked: Looked) -> Self {
+        let Looked { segments, indexed_segments, rows } = looked;
+        Self { segments, indexed_segments, rows }
+    }
+}
+
+impl From<node::Looked> for Looked {
+    fn from(looked: node::Looked) -> Self {
+        let node::Looked { segments, indexed_segments, rows } = looked;
+        Self { segments, indexed_segments, rows }
     }
 }
 
@@ -153,7 +193,7 @@ fn said(text: String) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use pointsman_ids::catalog::Value;
+    use pointsman_ids::catalog::{Column, Value};
 
     use super::*;
 
@@ -174,6 +214,26 @@ mod tests {
         for question in [Question::Search(search), Question::Get(get), Question::Query(query)] {
             assert_eq!(Question::try_from(pb::Question::from(&question)), Ok(question));
         }
+    }
+
+    #[test]
+    fn tables_and_what_was_looked_at_come_back() {
+        let table = Table {
+            collection: "photos".parse().unwrap(),
+            columns: vec![
+                Column { name: "id".into(), data_type: "Int64".into(), nullable: false },
+                Column { name: "v".into(), data_type: "FixedSizeList(4 x Float32)".into(), nullable: true },
+            ],
+            key: Some("id".into()),
+            indexes: vec![VectorIndex { column: "v".into(), metric: Metric::InnerProduct }],
+        };
+        let without = Table { key: None, indexes: vec![], ..table.clone() };
+        for table in [table, without] {
+            assert_eq!(Table::try_from(node::Table::from(&table)), Ok(table));
+        }
+        assert!(Table::try_from(node::Table::default()).is_err(), "a collection has a name");
+        let looked = Looked { segments: 3, indexed_segments: 2, rows: 1 };
+        assert_eq!(Looked::from(node::Looked::from(looked)), looked);
     }
 
     #[test]

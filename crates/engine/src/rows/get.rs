@@ -1,0 +1,45 @@
+//! The rows of one segment that have one of some keys.
+
+use pointsman_ids::Result;
+
+use super::{
+    key::{Asked, KeyColumn},
+    limits::{MAX_ROWS, at_most},
+    pause,
+    prune::by_keys,
+    segment::Segment,
+};
+
+/// A request for rows by key, checked.
+#[derive(Clone, Debug)]
+pub(super) struct Get {
+    pub(super) key: KeyColumn,
+    pub(super) asked: Asked,
+}
+
+/// A row that has a key of the request, with the place of that key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hit {
+    pub(super) place: u32,
+    pub(super) row: u32,
+}
+
+impl Get {
+    /// The rows of a segment, in its order, with how many were read.
+    pub(super) async fn hits(&self, segment: &Segment) -> Result<(Vec<Hit>, u64)> {
+        let mut hits = vec![];
+        let mut read = 0;
+        let mut scan = segment.scan(&self.key.schema(), &by_keys(segment, &self.key, &self.asked));
+        while let Some((first, batch)) = scan.next()? {
+            read += batch.num_rows() as u64;
+            let keys = self.key.ordered(batch.column(0))?;
+            let rows = (first..).zip(keys.iter());
+            hits.extend(
+                rows.filter_map(|(row, key)| Some(Hit { place: self.asked.place(key.data())?, row })),
+            );
+            at_most("rows of these keys", hits.len(), MAX_ROWS)?;
+            pause().await;
+        }
+        Ok((hits, read))
+    }
+}
