@@ -23,7 +23,7 @@ impl<'a> Measure<'a> {
     }
 
     /// The distance to a vector of as many dimensions; NaN if they have none.
-    #[cfg(test)]
+    #[inline]
     pub(crate) fn to(&self, row: &[f32]) -> f32 {
         match self.metric {
             Metric::L2 => self.l2(row),

@@ -65,14 +65,17 @@ impl Nearest {
         {
             *worst = neighbour;
         }
-        if let (true, Some(worst)) = (self.is_full(), self.heap.peek()) {
+        if self.heap.len() == self.most
+            && let Some(worst) = self.heap.peek()
+        {
             self.bound = worst.distance;
         }
     }
 
-    /// Whether another one is taken only in place of one.
-    pub(crate) fn is_full(&self) -> bool {
-        self.heap.len() == self.most
+    /// Nothing farther than this is taken.
+    #[inline]
+    pub(crate) fn bound(&self) -> f32 {
+        self.bound
     }
 
     /// Those taken, nearest first.
