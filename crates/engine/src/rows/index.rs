@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     io::Write,
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
 };
 
@@ -16,7 +16,7 @@ use pointsman_vectors::{BuildOptions, Index};
 
 use super::{
     answer::Source,
-    memory::{Kept, Key, Memory, What},
+    memory::{Kept, Key, Memory, Room, What},
     segment::Segment,
     table::dimensions,
     vectors::{Decoded, Filling, lists, no_memory},
@@ -42,8 +42,8 @@ pub fn index_file_name(index: &VectorIndex) -> String {
     format!("{}-{}.index", &column[..16], index.metric)
 }
 
-/// Builds the index of a segment and writes it to `into`, which is there whole or not at all. Takes long (minutes for
-/// millions of rows) and blocks; `stop` is asked often.
+/// Builds the index of a segment and writes it to a file that is empty. Takes long (minutes for millions of rows) and
+/// blocks; `stop` is asked often. Whoever keeps files makes this one last and gives it its name when it is whole.
 ///
 /// # Errors
 /// `cancelled` soon after `stop` says so; `service_too_many_requests` when `memory` has no room for vectors and index;
@@ -51,7 +51,7 @@ pub fn index_file_name(index: &VectorIndex) -> String {
 pub fn build_index(
     segment: &Path,
     index: &VectorIndex,
-    into: &Path,
+    into: &mut File,
     memory: &Memory,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<()> {
@@ -61,27 +61,32 @@ pub fn build_index(
         pointsman_vectors::Error::Cancelled => stopped(),
         other => super::broken(other),
     })?;
-    write(&built.to_bytes(), into).map_err(|error| io(into, &error))
+    drop(vectors);
+    let write = into.write_all(&built.to_bytes());
+    write.map_err(|error| Error::new(ErrorCode::NodeIoError, format!("an index cannot be written: {error}")))
 }
 
-/// Whether the file of an index is whole and belongs to a segment. Reads both; blocks.
+/// Whether the file of an index is whole and serves the metric. Reads it; blocks. Whether it belongs to the vectors of its
+/// segment is looked at when both are in memory.
 ///
 /// # Errors
-/// As [`build_index`]; `node_io_error` that says what is wrong with the index.
-pub fn check_index(
-    segment: &Path,
-    index: &VectorIndex,
-    file: &Path,
-    memory: &Memory,
-    stop: &(dyn Fn() -> bool + Sync),
-) -> Result<()> {
-    let vectors = Read::new(segment, index, memory, GRAPH_BYTES, stop)?;
-    load(file, &vectors.decoded, index).map(drop)
+/// `node_io_error` that says what is wrong.
+pub fn check_index(file: &Path, wanted: &VectorIndex) -> Result<()> {
+    let index = read(file)?;
+    if index.metric() == wanted.metric {
+        return Ok(());
+    }
+    let other = pointsman_vectors::Error::OtherMetric { expected: wanted.metric, found: index.metric() };
+    Err(io(file, &other))
+}
+
+fn read(file: &Path) -> Result<Index> {
+    let bytes = fs::read(file).map_err(|error| io(file, &error))?;
+    Index::from_bytes(&bytes).map_err(|error| io(file, &error))
 }
 
 fn load(file: &Path, decoded: &Decoded, wanted: &VectorIndex) -> Result<Index> {
-    let bytes = fs::read(file).map_err(|error| io(file, &error))?;
-    let index = Index::from_bytes(&bytes).map_err(|error| io(file, &error))?;
+    let index = read(file)?;
     index.check(decoded.vectors()?, wanted.metric).map_err(|error| io(file, &error))?;
     Ok(index)
 }
@@ -118,7 +123,7 @@ pub(super) async fn kept(
 /// The vectors of a segment, outside of any request, with the room that they take.
 struct Read {
     decoded: Decoded,
-    _room: super::memory::Room,
+    _room: Room,
 }
 
 impl Read {
@@ -157,18 +162,6 @@ impl Read {
         }
         Ok(Self { decoded: filling.finish(), _room: room })
     }
-}
-
-/// Writes beside, and puts it in place when it is whole.
-fn write(bytes: &[u8], into: &Path) -> std::io::Result<()> {
-    let mut beside = into.as_os_str().to_owned();
-    beside.push(".new");
-    let beside = PathBuf::from(beside);
-    let written = File::create(&beside).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()
-    });
-    written.and_then(|()| fs::rename(&beside, into)).inspect_err(|_| drop(fs::remove_file(&beside)))
 }
 
 fn stopped() -> Error {
