@@ -156,7 +156,7 @@ impl Figures {
     }
 
     /// The median time of one iteration.
-    fn nanoseconds(&self, group: &str, function: &str) -> anyhow::Result<f64> {
+    pub(super) fn nanoseconds(&self, group: &str, function: &str) -> anyhow::Result<f64> {
         let path = self.folder.join(group).join(function).join("new").join("estimates.json");
         read(&path).with_context(|| format!("the estimate of {group} {function}"))
     }
