@@ -1,6 +1,7 @@
 //! Settings of the broker.
 
 mod routing;
+mod shard_client;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -12,6 +13,7 @@ pub use routing::{
     AdaptiveKind, AdaptiveSettings, DetectorKind, FailOpenSettings, FailureDetectorSettings,
     RemoteClusterSettings,
 };
+pub use shard_client::ShardClientSettings;
 
 /// Section `[broker]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,6 +49,8 @@ pub struct BrokerSettings {
     pub adaptive: AdaptiveSettings,
     /// Calls to nodes.
     pub node: NodeCallSettings,
+    /// Requests by shard.
+    pub shard_client: ShardClientSettings,
     /// Other clusters, in the order in which their parts of a collection are merged.
     pub remote_clusters: Vec<RemoteClusterSettings>,
 }
@@ -116,6 +120,7 @@ impl Default for BrokerSettings {
             fail_open: FailOpenSettings::default(),
             adaptive: AdaptiveSettings::default(),
             node: NodeCallSettings::default(),
+            shard_client: ShardClientSettings::default(),
             remote_clusters: vec![],
         }
     }
@@ -172,6 +177,7 @@ impl BrokerSettings {
         load::check_name("broker.cluster", &self.cluster)?;
         self.failure_detector.check()?;
         self.adaptive.check()?;
+        self.shard_client.check()?;
         routing::check_remote(&self.cluster, &self.remote_clusters)?;
         if self.node.max_in_flight == 0 {
             return Err(SettingsError::range("broker.node.max_in_flight", 0, "must be at least 1"));

@@ -26,7 +26,7 @@ mod secret;
 pub use balance::{BalanceSettings, Balancer};
 pub use broker::{
     AdaptiveKind, AdaptiveSettings, BrokerSettings, ChannelSettings, DetectorKind, FailOpenSettings,
-    FailureDetectorSettings, NodeCallSettings, QuerySettings, RemoteClusterSettings,
+    FailureDetectorSettings, NodeCallSettings, QuerySettings, RemoteClusterSettings, ShardClientSettings,
 };
 pub use bytes::Bytes;
 pub use coordinator::CoordinatorSettings;
