@@ -75,7 +75,7 @@ impl Node {
 }
 
 /// The request's path at the node's address.
-fn absolute(url: &Url, path: &Uri) -> Result<Uri, CallError> {
+pub(crate) fn absolute(url: &Url, path: &Uri) -> Result<Uri, CallError> {
     let authority = url.authority();
     uri::Builder::new()
         .scheme(url.scheme())

@@ -23,11 +23,13 @@ mod channel;
 mod connect;
 mod connection;
 mod failure;
+mod own;
 mod pool;
 mod probe;
 
 pub use channel::{BoxedChannel, Channel};
 pub use connect::{Connect, Io, TcpConnect};
 pub use failure::{CallError, Failure, failure, transport_text};
+pub use own::OwnConnection;
 pub use pool::{ChannelSettings, Channels};
 pub use probe::{Answer, Verdict};

@@ -8,7 +8,7 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::{Channel, Connect, TcpConnect, channel::Node, connection::Peer};
+use crate::{CallError, Channel, Connect, OwnConnection, TcpConnect, channel::Node, connection::Peer};
 
 /// Notices of lost connections that a slow listener may fall behind; what it misses is found by the next call.
 const LOST_NOTICES: usize = 256;
@@ -108,19 +108,30 @@ impl Channels {
         }
     }
 
+    /// Opens a connection of the caller's own beside those of the channel to this address.
+    ///
+    /// # Errors
+    /// No connection could be made.
+    pub async fn open(&self, url: &Url) -> Result<OwnConnection, CallError> {
+        OwnConnection::open(Arc::new(self.peer(url))).await
+    }
+
     /// Addresses to which a connection ended that nobody closed, in use or idle.
     pub fn lost(&self) -> broadcast::Receiver<Url> {
         self.shared.lost.subscribe()
     }
 
     fn entry(&self, url: &Url, incarnation: Option<Incarnation>) -> Entry {
-        let peer = Peer {
+        Entry { node: Arc::new(Node::new(self.peer(url))), incarnation }
+    }
+
+    fn peer(&self, url: &Url) -> Peer {
+        Peer {
             url: url.clone(),
             settings: self.shared.settings,
             connector: self.shared.connector.clone(),
             closed: CancellationToken::new(),
             lost: self.shared.lost.clone(),
-        };
-        Entry { node: Arc::new(Node::new(peer)), incarnation }
+        }
     }
 }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
-use tonic::{Code, Status, metadata::MetadataMap};
+use tonic::{Code, Status, body::Body, metadata::MetadataMap};
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 use url::Url;
 
-use crate::{Channels, Failure, failure, failure::with_causes};
+use crate::{Channels, Failure, OwnConnection, failure, failure::with_causes};
 
 /// What a probe found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,29 +37,42 @@ pub struct Answer {
 impl Channels {
     /// Asks the standard health service at `url` how the process is, connecting if there is no connection.
     pub async fn probe(&self, url: &Url, deadline: Duration) -> Answer {
-        let began = Instant::now();
-        let mut client = HealthClient::new(self.channel(url));
-        let asked = timeout(deadline, client.check(HealthCheckRequest::default())).await;
-        let (verdict, age) = match asked {
-            Err(_) => {
-                (Verdict::Unhealthy(format!("no answer to a probe within {deadline:?}")), Duration::ZERO)
-            }
-            Ok(Err(status)) if is_unimplemented(&status) => (Verdict::Unknown, age(status.metadata())),
-            Ok(Err(status)) => {
-                let text = with_causes(status.message().to_owned(), &status);
-                (Verdict::Unhealthy(format!("probe failed: {text}")), age(status.metadata()))
-            }
-            Ok(Ok(answer)) => {
-                let age = age(answer.metadata());
-                let verdict = match answer.into_inner().status() {
-                    ServingStatus::Serving => Verdict::Healthy,
-                    other => Verdict::Unhealthy(format!("a probe was answered {}", other.as_str_name())),
-                };
-                (verdict, age)
-            }
-        };
-        Answer { verdict, age, took: began.elapsed() }
+        probe_over(self.channel(url), deadline).await
     }
+}
+
+impl OwnConnection {
+    /// As [`Channels::probe`], over this connection.
+    pub async fn probe(&self, deadline: Duration) -> Answer {
+        probe_over(self.clone(), deadline).await
+    }
+}
+
+async fn probe_over<S>(channel: S, deadline: Duration) -> Answer
+where
+    S: tower::Service<http::Request<Body>, Response = http::Response<Body>>,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let began = Instant::now();
+    let mut client = HealthClient::new(channel);
+    let asked = timeout(deadline, client.check(HealthCheckRequest::default())).await;
+    let (verdict, age) = match asked {
+        Err(_) => (Verdict::Unhealthy(format!("no answer to a probe within {deadline:?}")), Duration::ZERO),
+        Ok(Err(status)) if is_unimplemented(&status) => (Verdict::Unknown, age(status.metadata())),
+        Ok(Err(status)) => {
+            let text = with_causes(status.message().to_owned(), &status);
+            (Verdict::Unhealthy(format!("probe failed: {text}")), age(status.metadata()))
+        }
+        Ok(Ok(answer)) => {
+            let age = age(answer.metadata());
+            let verdict = match answer.into_inner().status() {
+                ServingStatus::Serving => Verdict::Healthy,
+                other => Verdict::Unhealthy(format!("a probe was answered {}", other.as_str_name())),
+            };
+            (verdict, age)
+        }
+    };
+    Answer { verdict, age, took: began.elapsed() }
 }
 
 fn age(metadata: &MetadataMap) -> Duration {

@@ -23,7 +23,7 @@ pub use convert::{
     snapshot_in_columns,
 };
 pub use positions::{from_positions, positions};
-pub use status::{error, error_from_proto, error_to_proto, status};
+pub use status::{details, error, error_from_proto, error_to_proto, status, status_of};
 
 /// Serialized `FileDescriptorSet` of the whole contract.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.binpb"));

@@ -12,12 +12,21 @@ pub fn status(error: &Error) -> Status {
     Status::with_details(grpc_code(error.code()), error.message(), details.into())
 }
 
+/// The status that carries an error as its sender means it, whatever the table says of its code.
+pub fn status_of(error: pb::Error) -> Status {
+    let code = grpc_code(ErrorCode::from_number(error.code));
+    Status::with_details(code, error.message.clone(), error.encode_to_vec().into())
+}
+
+/// Our error in the details of a status, as its sender meant it; `None`: there is none, so the status came from elsewhere.
+pub fn details(status: &Status) -> Option<pb::Error> {
+    pb::Error::decode(status.details()).ok().filter(|details| details.code != 0)
+}
+
 /// The error that a status carries. A status without details, which our servers never send, came from the
 /// transport: unreachable and broken connections read as `node_not_available`, the rest by its gRPC code.
 pub fn error(status: &Status) -> Error {
-    if let Ok(details) = pb::Error::decode(status.details())
-        && details.code != 0
-    {
+    if let Some(details) = details(status) {
         return error_from_proto(details);
     }
     let code = match status.code() {

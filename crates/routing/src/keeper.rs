@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::{
+    KeepsLeaders,
     core::Core,
     probes::Probes,
     reports::Reports,
@@ -52,7 +53,11 @@ pub(crate) struct Keeper {
     pub(crate) savers: Vec<Saver>,
     /// `None`: statistics do not drift, or there are none.
     pub(crate) decay: Option<Decay>,
+    pub(crate) leaders: Option<Arc<dyn KeepsLeaders>>,
 }
+
+/// Place of the local cluster.
+const LOCAL: usize = 0;
 
 impl Keeper {
     /// Keeps on until `shutdown`; then the newest snapshots are on disk.
@@ -126,10 +131,14 @@ impl Keeper {
             Said::Heard(epoch) => self.contact(cluster, Some(epoch)),
             Said::News(epoch, news, answer) => {
                 let name = core.view().clusters[cluster].name.clone();
+                let drops = news.leader_drops();
                 let now = self.clock.mono().since_start();
                 let (after, taken) = take(core, &name, news, now).await?;
                 core = after;
                 let taken = taken.map(|probes| {
+                    if let Some(leaders) = self.leaders.as_ref().filter(|_| cluster == LOCAL) {
+                        leaders.forget(&drops);
+                    }
                     self.publish(&core, probes);
                     core.view().clusters[cluster].snapshot.version
                 });

@@ -73,7 +73,7 @@ pub use request::{RouteRequest, RoutedPart, RoutingTable, Unavailable, Wanted};
 pub use request_ids::RequestIds;
 pub use routing::Routing;
 pub use samples::{Sample, SampleKind};
-pub use settings::{ClusterSettings, Deps, Settings};
+pub use settings::{ClusterSettings, Deps, KeepsLeaders, Settings};
 pub use status::{FeedState, NodeStatus};
 pub use switches::FAIL_OPEN_KEY;
 pub use view::{Exclusion, RoutingView};

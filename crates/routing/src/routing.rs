@@ -86,6 +86,7 @@ impl Routing {
             words,
             savers,
             decay: decay(&settings.adaptive, deps.clock.mono()),
+            leaders: deps.leaders,
         };
         keeper.publish(&core, probes);
         for watch in watches {

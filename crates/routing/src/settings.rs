@@ -1,11 +1,11 @@
 //! What rules the routing of a broker.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use pointsman_channels::Channels;
 use pointsman_clock::Clock;
 use pointsman_failure_detector::Kind;
-use pointsman_ids::{ClusterName, Error, ErrorCode, NodeName};
+use pointsman_ids::{ClusterName, Error, ErrorCode, NodeName, feed::LeaderDrops};
 use pointsman_instance_selector::{AdaptiveSettings, FailOpen};
 use url::Url;
 
@@ -54,6 +54,14 @@ pub struct Deps {
     pub channels: Channels,
     /// Channels to the coordinators.
     pub coordinator_channels: Channels,
+    /// Who keeps shard leaders of the local cluster; `None`: nobody.
+    pub leaders: Option<Arc<dyn KeepsLeaders>>,
+}
+
+/// Keeps shard leaders of the local cluster, and hears when they may be others by now.
+pub trait KeepsLeaders: Send + Sync + fmt::Debug {
+    /// Forgets leaders. The version of the feed that says so counts as known, and is acknowledged, after that.
+    fn forget(&self, whose: &LeaderDrops);
 }
 
 impl Settings {

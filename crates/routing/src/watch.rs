@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use pointsman_channels::{Channel, Channels};
 use pointsman_ids::{
     Epoch, Error, ErrorCode, FeedVersion,
-    feed::{Delta, Snapshot},
+    feed::{Delta, LeaderDrops, Snapshot},
 };
 use pointsman_proto::broker::v1::{
     Holding, WatchRequest, WatchResponse, routing_feed_client::RoutingFeedClient,
@@ -52,6 +52,16 @@ pub(crate) enum Said {
 pub(crate) enum News {
     Whole(Box<Snapshot>),
     Delta(Box<Delta>),
+}
+
+impl News {
+    /// Whose shard leaders may be others by now.
+    pub(crate) fn leader_drops(&self) -> LeaderDrops {
+        match self {
+            Self::Whole(_) => LeaderDrops::All,
+            Self::Delta(delta) => delta.leader_drops.clone(),
+        }
+    }
 }
 
 /// Watches until nobody listens any more.

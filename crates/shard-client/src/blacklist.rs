@@ -59,6 +59,14 @@ impl Blacklist {
         set.extend(listed.into_iter().flatten().filter(|(_, expiry)| now < **expiry).map(|(node, _)| *node));
     }
 
+    /// Does not avoid the node for this shard any more. Says whether it did.
+    pub(crate) fn remove(&self, collection: CollectionId, shard: &str, node: NodeId, now: MonoTime) -> bool {
+        let mut entries = self.entries.lock();
+        let shards = entries.get_mut(&collection);
+        let expiry = shards.and_then(|shards| shards.get_mut(shard)).and_then(|nodes| nodes.remove(&node));
+        expiry.is_some_and(|expiry| now < expiry)
+    }
+
     /// Frees the memory of what has expired.
     pub(crate) fn sweep(&self, now: MonoTime) {
         let mut entries = self.entries.lock();

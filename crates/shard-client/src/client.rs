@@ -11,8 +11,9 @@ use pointsman_clock::MonoTime;
 use pointsman_ids::{CollectionId, NodeId};
 
 use crate::{
-    AllRoutable, Balancer, Connect, NodeView, Result, Runtime, Sample, Settings, ShardListing, TokioRuntime,
-    balancer, blacklist::Blacklist, cache::LeaderCache, counters::Counters, pool::Pools, warnings::Limited,
+    AllRoutable, Balancer, Connect, LeaderTable, NodeView, Result, Runtime, Sample, Settings, ShardListing,
+    Standing, TokioRuntime, balancer, blacklist::Blacklist, cache::LeaderCache, counters::Counters,
+    pool::Pools, warnings::Limited,
 };
 
 /// Who knows the shard leaders.
@@ -109,6 +110,16 @@ impl<K: Connect> ShardClient<K> {
         self.inner.cache.invalidate(collections);
     }
 
+    /// Drops everything that is cached, as for all collections at once.
+    pub fn invalidate_all(&self) {
+        self.inner.cache.invalidate_all();
+    }
+
+    /// What is cached about a collection; `None`: nothing. Looking is no use of the entry, and never asks anybody.
+    pub fn cached_leaders(&self, collection: CollectionId) -> Option<Arc<LeaderTable>> {
+        self.inner.cache.peek(collection)
+    }
+
     /// The nodes, with their addresses, that tables list which were read within the last ten minutes. Others are dropped.
     pub fn locations(&self) -> BTreeMap<NodeId, BTreeSet<Arc<str>>> {
         self.inner.cache.locations(self.now())
@@ -117,6 +128,16 @@ impl<K: Connect> ShardClient<K> {
     /// For each shard of a collection, the nodes that are avoided, and until when.
     pub fn blacklist(&self, collection: CollectionId) -> BTreeMap<Arc<str>, BTreeMap<NodeId, MonoTime>> {
         self.inner.blacklist.listed(collection, self.now())
+    }
+
+    /// Lets the node be asked for the shard again. Says whether it was avoided.
+    pub fn pardon(&self, collection: CollectionId, shard: &str, node: NodeId) -> bool {
+        self.inner.blacklist.remove(collection, shard, node, self.now())
+    }
+
+    /// What the owner of the client knows about a node.
+    pub fn standing(&self, node: NodeId) -> Standing {
+        self.inner.view.standing(node)
     }
 
     /// The balancer.

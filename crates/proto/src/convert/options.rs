@@ -61,7 +61,11 @@ impl TryFrom<coordinator::CollectionOptions> for CollectionOptions {
             query_timeout: options.query_timeout_ms.map(Duration::from_millis),
             serve_before_promotion: options.serve_before_promotion,
             key: Some(options.key).filter(|key| !key.is_empty()),
-            vector_indexes: options.vector_indexes.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
+            vector_indexes: options
+                .vector_indexes
+                .into_iter()
+                .map(TryInto::try_into)
+                .collect::<Result<_, _>>()?,
         })
     }
 }
@@ -124,6 +128,8 @@ pub(super) fn millis(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use pointsman_ids::request::{Metric, VectorIndex};
+
     use super::*;
 
     fn options() -> CollectionOptions {
@@ -147,6 +153,8 @@ mod tests {
             clusters: vec!["west".parse().unwrap(), "local".parse().unwrap()],
             query_timeout: Some(Duration::from_millis(1500)),
             serve_before_promotion: true,
+            key: Some("id".into()),
+            vector_indexes: vec![VectorIndex { column: "v".into(), metric: Metric::Cosine }],
         }
     }
 

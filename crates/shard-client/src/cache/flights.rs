@@ -67,6 +67,12 @@ impl Flights {
         self.open.remove(&(collection, false));
         self.open.remove(&(collection, true));
     }
+
+    /// The same for all collections.
+    pub(super) fn invalidate_all(&mut self) {
+        self.newest.clear();
+        self.open.clear();
+    }
 }
 
 /// The right and the duty to refresh a collection. Dropped before its end, it lets the next reader start anew.

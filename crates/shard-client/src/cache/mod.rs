@@ -63,6 +63,11 @@ impl LeaderCache {
         self.entries.load().contains_key(&collection)
     }
 
+    /// The table of an entry, which does not count as used by that.
+    pub(crate) fn peek(&self, collection: CollectionId) -> Option<Arc<LeaderTable>> {
+        self.entries.load().get(&collection).map(|entry| entry.table.clone())
+    }
+
     /// The table of an entry, which counts as used now.
     pub(crate) fn touch(&self, collection: CollectionId, now: MonoTime) -> Option<Arc<LeaderTable>> {
         let entries = self.entries.load();
@@ -111,6 +116,13 @@ impl LeaderCache {
             entries.remove(collection);
         }
         self.entries.store(Arc::new(entries));
+    }
+
+    /// As [`LeaderCache::invalidate`], for all collections at once.
+    pub(crate) fn invalidate_all(&self) {
+        let mut flights = self.flights.lock();
+        flights.invalidate_all();
+        self.entries.store(Arc::default());
     }
 
     /// The nodes with their addresses that used entries list. Others are dropped; listing is no use.
