@@ -7,7 +7,7 @@ use pointsman_ids::FeedVersion;
 use pointsman_routing::Routing;
 use pointsman_telemetry::MetricsHandle;
 
-use crate::{exposition, metrics, query::Queries};
+use crate::{exposition, metrics, query::Queries, rows::RowRequests};
 
 /// A running broker.
 #[derive(Debug)]
@@ -17,6 +17,7 @@ pub(crate) struct Broker {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) routing: Routing,
     pub(crate) queries: Queries,
+    pub(crate) rows: RowRequests,
     /// What `/metrics` shows; `None`: nothing.
     pub(crate) metrics: Option<MetricsHandle>,
     /// The version that was read from disk at the start; `None`: none was.
@@ -34,6 +35,8 @@ impl Broker {
         let registry = self.metrics.as_ref()?;
         metrics::feeds(&self.routing.view(), &self.routing.feeds());
         self.queries.publish_metrics();
-        Some(registry.render() + &exposition::render(&self.routing.view().samples()))
+        let of_routing = exposition::render(&self.routing.view().samples());
+        let of_shards = exposition::render(&metrics::of_shard_client(&self.rows.shards().client.samples()));
+        Some(registry.render() + &of_routing + &of_shards)
     }
 }

@@ -1,10 +1,10 @@
-//! The figures that routing keeps itself, in Prometheus' text format.
+//! The figures that routing and the shard client keep themselves, in Prometheus' text format.
 
 use std::fmt::Write;
 
 use pointsman_routing::{Sample, SampleKind};
 
-use crate::metrics::OF_ROUTING;
+use crate::metrics::{OF_ROUTING, OF_SHARD_CLIENT};
 
 /// Writes figures; those of one name must stand one after the other.
 pub(crate) fn render(samples: &[Sample]) -> String {
@@ -19,7 +19,7 @@ pub(crate) fn render(samples: &[Sample]) -> String {
 
 fn head(text: &mut String, sample: &Sample) {
     let name = sample.name;
-    if let Some((_, meaning)) = OF_ROUTING.iter().find(|(known, _)| *known == name) {
+    if let Some((_, meaning)) = OF_ROUTING.iter().chain(&OF_SHARD_CLIENT).find(|(known, _)| *known == name) {
         write(text, format_args!("# HELP {name} {meaning}\n"));
     }
     let kind = match sample.kind {

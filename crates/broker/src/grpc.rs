@@ -1,4 +1,4 @@
-//! The gRPC surface: `BrokerStatus`, `Routing` and the standard health service.
+//! The gRPC surface: `BrokerStatus`, `Routing`, `ShardRequests` and the standard health service.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,6 +6,7 @@ use pointsman_proto::{
     broker::v1::{
         GetStatusRequest, GetStatusResponse, NodeHealth,
         broker_status_server::{BrokerStatus, BrokerStatusServer},
+        shard_requests_server::ShardRequestsServer,
     },
     encoded::routing_server::RoutingServer,
 };
@@ -18,7 +19,12 @@ use tonic::{
 };
 use tonic_health::server::HealthReporter;
 
-use crate::{RunError, broker::Broker, route::RoutingService};
+use crate::{
+    RunError,
+    broker::Broker,
+    route::RoutingService,
+    rows::{MAX_REQUEST, RowsService},
+};
 
 /// How long calls may take to end once the broker is told to stop.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -72,10 +78,13 @@ pub(crate) async fn serve(
     // Small answers must not wait for the client's acknowledgements.
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     let (reporter, health) = tonic_health::server::health_reporter();
+    let rows =
+        ShardRequestsServer::new(RowsService(Arc::clone(&broker))).max_decoding_message_size(MAX_REQUEST);
     let serving = Server::builder()
         .add_service(health)
         .add_service(BrokerStatusServer::new(StatusService(Arc::clone(&broker))))
         .add_service(RoutingServer::new(RoutingService(Arc::clone(&broker))))
+        .add_service(rows)
         .serve_with_incoming_shutdown(incoming, shutdown.clone().cancelled_owned());
     tokio::select! {
         served = serving => served.map_err(|error| RunError::Serve(error.into())),

@@ -30,7 +30,9 @@ mod metrics;
 mod query;
 mod request;
 mod route;
+mod rows;
 mod run;
+mod shards;
 
 pub use deps::Deps;
 pub use error::RunError;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use pointsman_engine::QueryError;
 use pointsman_ids::{ErrorCode, UnavailableCause};
-use pointsman_routing::{FeedState, RoutingView};
+use pointsman_routing::{FeedState, RoutingView, Sample, SampleKind};
 
 const QUERIES: &str = "pointsman_broker_queries_total";
 const QUERY_SECONDS: &str = "pointsman_broker_query_seconds";
@@ -19,6 +19,10 @@ const PARTIAL: &str = "pointsman_broker_partial_answers_total";
 const NO_NODE: &str = "pointsman_broker_no_node_found_total";
 const FEED_VERSION: &str = "pointsman_broker_feed_version";
 const CONNECTED: &str = "pointsman_broker_feed_connected";
+const SHARD_REQUESTS: &str = "pointsman_broker_shard_requests_total";
+const SHARD_REQUEST_SECONDS: &str = "pointsman_broker_shard_request_seconds";
+const SHARDS_ANSWERED: &str = "pointsman_broker_shard_request_groups_total";
+const LEADERS_OF_FEED: &str = "pointsman_broker_shard_leaders_from_feed_total";
 
 /// Tells the exporter what each figure means. To be called once the exporter stands.
 pub(crate) fn describe() {
@@ -40,8 +44,18 @@ pub(crate) fn describe() {
         "Version of the cluster's routing feed that the broker routes by; 0: none."
     );
     describe_gauge!(CONNECTED, "1 while the watch of the cluster's coordinator lives.");
+    describe_counter!(SHARD_REQUESTS, "Requests by shard that ended, by kind and outcome.");
+    describe_histogram!(SHARD_REQUEST_SECONDS, Unit::Seconds, "Time of a request by shard, by kind.");
+    describe_counter!(
+        SHARDS_ANSWERED,
+        "Requests by shard that a resource group's replicas took part in answering."
+    );
+    describe_counter!(
+        LEADERS_OF_FEED,
+        "Times that the shard leaders of the routing feed were taken because no coordinator answered."
+    );
     // A counter that is absent until something happens cannot be told from one that was renamed.
-    [RETRIES, BUDGET, NO_NODE].into_iter().for_each(|name| counter!(name).increment(0));
+    [RETRIES, BUDGET, NO_NODE, LEADERS_OF_FEED].into_iter().for_each(|name| counter!(name).increment(0));
 }
 
 /// How a query ended.
@@ -142,6 +156,22 @@ pub(crate) fn no_node_found() {
     counter!(NO_NODE).increment(1);
 }
 
+/// One request by shard ended.
+pub(crate) fn shard_request_ended(kind: &'static str, outcome: Outcome, took: Duration) {
+    counter!(SHARD_REQUESTS, "kind" => kind, "outcome" => outcome.label()).increment(1);
+    histogram!(SHARD_REQUEST_SECONDS, "kind" => kind).record(took.as_secs_f64());
+}
+
+/// Replicas of a resource group took part in an answer. `""`: nobody knows their group.
+pub(crate) fn shard_answered(group: &str) {
+    counter!(SHARDS_ANSWERED, "group" => group.to_owned()).increment(1);
+}
+
+/// The feed's shard leaders stood in for those of a coordinator.
+pub(crate) fn leaders_of_feed() {
+    counter!(LEADERS_OF_FEED).increment(1);
+}
+
 /// How many queries run and wait.
 pub(crate) fn admission(running: usize, waiting: usize) {
     gauge!(RUNNING).set(running as f64);
@@ -198,3 +228,32 @@ pub(crate) const OF_ROUTING: [(&str, &str); 21] = [
     ("pointsman_broker_node_latency_average", "Moving average of a node's latency, in milliseconds."),
     ("pointsman_broker_node_score", "Score of a node in adaptive selection; lower is better."),
 ];
+
+/// What the figures that the shard client keeps itself mean.
+pub(crate) const OF_SHARD_CLIENT: [(&str, &str); 5] = [
+    (
+        "pointsman_broker_shard_client_cache_reads_total",
+        "Reads of the cached shard leaders, by caller and result.",
+    ),
+    ("pointsman_broker_shard_client_preferred_total", "Looks for a shard's preferred node, by result."),
+    (
+        "pointsman_broker_shard_client_misaligned_tags_total",
+        "Shards whose resource groups a coordinator listed so that nobody can say whose they are.",
+    ),
+    (
+        "pointsman_broker_shard_client_malformed_lists_total",
+        "Shards without leaders because a coordinator's lists do not fit together.",
+    ),
+    ("pointsman_broker_shard_client_skipped_total", "Leaders that were passed over, by reason."),
+];
+
+/// The shard client's own figures under the names that are shown.
+pub(crate) fn of_shard_client(samples: &[pointsman_shard_client::Sample]) -> Vec<Sample> {
+    let shown = |sample: &pointsman_shard_client::Sample| {
+        let bare = |name: &'static str| name.strip_prefix("pointsman_broker_")?.strip_suffix("_total");
+        let (name, _) = OF_SHARD_CLIENT.iter().find(|(name, _)| bare(name) == Some(sample.name))?;
+        let labels = sample.labels.iter().map(|(label, word)| (*label, (*word).to_owned())).collect();
+        Some(Sample { name, kind: SampleKind::Counter, labels, value: sample.value as f64 })
+    };
+    samples.iter().filter_map(shown).collect()
+}

@@ -20,7 +20,9 @@ use crate::{
     broker::Broker,
     catalogs::Catalogs,
     grpc, http, metrics,
-    query::{Parts, Queries},
+    query::{Admission, Parts, Queries},
+    rows::{self, RowRequests},
+    shards::{Forgetful, Shards},
 };
 
 /// Runs a broker until it is told to stop: then it takes no new connection, lets running queries end for a while, and
@@ -39,16 +41,30 @@ pub async fn run(settings: BrokerSettings, deps: Deps, shutdown: CancellationTok
         metrics::describe();
     }
     let channels = Channels::new(channel_settings(&settings), Arc::clone(&deps.connect));
+    let coordinator_channels = Channels::new(channel_settings(&settings), deps.connect);
+    let forgetful = Forgetful::default();
     let routing_deps = pointsman_routing::Deps {
         clock: Arc::clone(&deps.clock),
         seed: deps.seed,
         channels: channels.clone(),
-        coordinator_channels: Channels::new(channel_settings(&settings), deps.connect),
+        coordinator_channels: coordinator_channels.clone(),
+        leaders: Some(Arc::new(forgetful.clone())),
     };
     // Routing outlives the surfaces: queries that still run need it.
     let stop_routing = CancellationToken::new();
     let routing = Routing::start(routing_settings(&settings)?, routing_deps, stop_routing.clone()).await;
     let routing = routing.map_err(RunError::Start)?;
+    let coordinators = settings.coordinators.iter().map(|text| coordinator(text, "broker.coordinators"));
+    let coordinators = coordinators.collect::<Result<_, _>>()?;
+    let shards = Shards::new(
+        &settings.shard_client,
+        routing.clone(),
+        channels.clone(),
+        coordinator_channels,
+        coordinators,
+    );
+    forgetful.set(shards.client.clone());
+    let admission = Arc::new(Admission::new(settings.query.max_concurrent, settings.query.max_waiting));
     let engine = EngineSettings {
         memory_limit: settings.query.memory_limit.0,
         retry_buffer: settings.query.retry_buffer.as_usize(),
@@ -63,12 +79,26 @@ pub async fn run(settings: BrokerSettings, deps: Deps, shutdown: CancellationTok
         engine,
         threads: QueryThreads::start().map_err(RunError::Threads)?,
         catalogs: Arc::clone(&catalogs),
+        admission: Arc::clone(&admission),
+    };
+    let rows = RowRequests::new(rows::Parts {
+        settings: settings.query.clone(),
+        clock: Arc::clone(&parts.clock),
+        routing: routing.clone(),
+        shards: shards.clone(),
+        admission,
+        threads: parts.threads.clone(),
+    });
+    let maintaining = {
+        let (maintenance, stop) = (shards.client.maintenance(), shutdown.clone());
+        spawn("shard client", async move { stop.run_until_cancelled(maintenance).await })
     };
     let broker = Arc::new(Broker {
         name: settings.name.clone(),
         clock: Arc::clone(&parts.clock),
         stored_version: routing.is_ready().then(|| routing.view().snapshot().version),
         routing: routing.clone(),
+        rows,
         queries: Queries::new(settings.name, settings.query, parts, deps.seed),
         metrics: deps.metrics,
     });
@@ -85,6 +115,8 @@ pub async fn run(settings: BrokerSettings, deps: Deps, shutdown: CancellationTok
     stop_routing.cancel();
     routing.stopped().await;
     following.await.map_err(|error| RunError::Serve(error.into()))?;
+    maintaining.await.map_err(|error| RunError::Serve(error.into()))?;
+    shards.client.close();
     tracing::info!("stopped");
     served.map(drop)
 }

@@ -17,7 +17,7 @@ use serde::{Serialize, Serializer};
 use super::types::{AnswerType, Scalar};
 
 /// A column in one of few layouts, so that cells are written without looking at types again.
-pub(super) struct Column {
+pub(crate) struct Column {
     array: ArrayRef,
     nulls: Option<NullBuffer>,
     layout: Layout,
@@ -40,7 +40,7 @@ impl Column {
     ///
     /// # Errors
     /// When Arrow has no way from the column's type to its layout, or no text for a value.
-    pub(super) fn new(field: &Field, array: &ArrayRef) -> Result<Self, ArrowError> {
+    pub(crate) fn new(field: &Field, array: &ArrayRef) -> Result<Self, ArrowError> {
         match AnswerType::of(field) {
             AnswerType::Scalar(scalar) => Self::scalar(scalar, array),
             AnswerType::Array(scalar) => Self::list(scalar, array),
@@ -111,9 +111,9 @@ fn texts(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
 }
 
 /// One value of a column.
-pub(super) struct Cell<'a> {
-    pub(super) column: &'a Column,
-    pub(super) row: usize,
+pub(crate) struct Cell<'a> {
+    pub(crate) column: &'a Column,
+    pub(crate) row: usize,
 }
 
 impl Serialize for Cell<'_> {

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
+pub(crate) use cells::{Cell, Column as CellColumn};
 pub(crate) use coverage::CoverageBody;
 pub(crate) use exceptions::{Exception, Exceptions, http_status};
 pub(crate) use table::ResultTable;

@@ -1,9 +1,11 @@
-//! The HTTP surface: queries, health, metrics, and what the broker knows.
+//! The HTTP surface: queries, requests by shard, health, metrics, and what the broker knows.
 
 mod debug;
 mod ops;
 mod query;
 mod route;
+mod rows;
+mod shards;
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,12 +31,16 @@ const DRAIN: Duration = Duration::from_secs(30);
 pub(crate) fn routes(broker: Arc<Broker>) -> Router {
     Router::new()
         .route("/query/sql", post(query::post).get(query::get))
+        .route("/v1/search", post(rows::search).layer(DefaultBodyLimit::max(rows::MAX_BODY)))
+        .route("/v1/get", post(rows::get).layer(DefaultBodyLimit::max(rows::MAX_BODY)))
+        .route("/v1/query", post(rows::query).layer(DefaultBodyLimit::max(rows::MAX_BODY)))
         .route("/health", get(ops::health))
         .route("/ready", get(ops::ready))
         .route("/metrics", get(ops::metrics))
         .route("/debug/routing/{collection}", get(debug::routing))
         .route("/debug/route", get(route::route))
         .route("/debug/nodes", get(debug::nodes))
+        .route("/debug/shards", get(shards::show).delete(shards::pardon))
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .with_state(broker)
 }

@@ -38,7 +38,7 @@ use crate::{
     request::{QueryBody, QueryOptions, QueryRequest},
     route::Asked,
 };
-use admission::Admission;
+pub(crate) use admission::{Admission, Place};
 use in_flight::InFlight;
 use running::Running;
 
@@ -55,6 +55,8 @@ pub(crate) struct Parts {
     pub(crate) engine: Engine,
     pub(crate) threads: QueryThreads,
     pub(crate) catalogs: Arc<Catalogs>,
+    /// Shared with requests by shard.
+    pub(crate) admission: Arc<Admission>,
 }
 
 /// Answers queries. Dropping the future of one stops its work everywhere.
@@ -67,7 +69,7 @@ pub(crate) struct Queries {
     engine: Engine,
     threads: QueryThreads,
     catalogs: Arc<Catalogs>,
-    admission: Admission,
+    admission: Arc<Admission>,
     in_flight: Arc<InFlight>,
     budget: Arc<RetryBudget>,
     ids: QueryIds,
@@ -91,8 +93,7 @@ pub(crate) struct Uncaught(pub(crate) Box<Answer>);
 impl Queries {
     /// A broker's queries. `name` is the broker's, `seed` tells its query ids from those of other starts.
     pub(crate) fn new(name: String, settings: QuerySettings, parts: Parts, seed: u64) -> Self {
-        let Parts { max_in_flight, clock, routing, engine, threads, catalogs } = parts;
-        let admission = Admission::new(settings.max_concurrent, settings.max_waiting);
+        let Parts { max_in_flight, clock, routing, engine, threads, catalogs, admission } = parts;
         let in_flight = Arc::new(InFlight::new(max_in_flight, PATIENCE));
         let budget = Arc::new(RetryBudget::new(settings.retry_ratio));
         let ids = QueryIds::new(seed);

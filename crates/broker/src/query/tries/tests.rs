@@ -45,6 +45,8 @@ fn collection() -> Arc<CollectionEntry> {
         version: FeedVersion(1),
         routing: RoutingOptions::default(),
         query_timeout: None,
+        key: None,
+        vector_indexes: vec![],
         clusters: vec![],
         columns: vec![],
         partitions: vec!["default".parse().unwrap()],
