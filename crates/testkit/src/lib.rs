@@ -36,7 +36,7 @@ pub use cluster::{Cluster, ClusterOptions};
 pub use eventually::{eventually, pause};
 pub use guard::Guard;
 pub use objects::{Object, ObjectServer};
-pub use ports::free_port;
+pub use ports::{free_address, free_port, free_ports};
 pub use postgres::{DATABASE_URL, Postgres, server_binaries};
 pub use process::{Process, is_alive, resident_bytes, signal};
 pub use programs::{program, target_dir};

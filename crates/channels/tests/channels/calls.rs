@@ -50,12 +50,10 @@ async fn a_peer_that_falls_silent_is_found_out_by_the_calls_that_wait_and_by_tho
     let (url, channels) = (process.url(), channels(&net));
     let mut open = stream(&channels, &url).await;
     net.freeze.store(true, Ordering::SeqCst);
-    let start = Instant::now();
-    let (waiting, coming) = tokio::join!(open.message(), call(&channels, &url));
+    let both = async { tokio::join!(open.message(), call(&channels, &url)) };
+    let (waiting, coming) = timeout(SOON, both).await.unwrap();
     assert_eq!(failure(&waiting.unwrap_err()), Failure::Broken);
     assert_eq!(failure(&coming.unwrap_err()), Failure::Broken);
-    let limit = SETTINGS.keep_alive_time + SETTINGS.keep_alive_timeout;
-    assert!(start.elapsed() < limit + Duration::from_millis(500), "{:?}", start.elapsed());
     net.freeze.store(false, Ordering::SeqCst);
     call(&channels, &url).await.unwrap();
 }
@@ -93,7 +91,8 @@ async fn calls_that_wait_for_one_connection_fail_together_and_not_in_turn() {
     for outcome in futures::future::join_all((0..50).map(|_| call(&channels, &url))).await {
         assert_eq!(failure(&outcome.unwrap_err()), Failure::Connect);
     }
-    assert!(start.elapsed() < SETTINGS.connect_timeout * 3, "{:?}", start.elapsed());
+    // In turn, they would take fifty times as long as one.
+    assert!(start.elapsed() < SETTINGS.connect_timeout * 20, "{:?}", start.elapsed());
     assert_eq!(net.connects(), 1);
 }
 

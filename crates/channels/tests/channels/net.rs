@@ -14,6 +14,7 @@ use std::{
 
 use futures::future::BoxFuture;
 use pointsman_channels::{ChannelSettings, Channels, Connect, Io, TcpConnect};
+use pointsman_testkit::free_address;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpListener,
@@ -36,7 +37,7 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) async fn start() -> Self {
-        Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0))).await
+        Self::start_at(free_address().unwrap()).await
     }
 
     pub(crate) async fn start_at(address: SocketAddr) -> Self {

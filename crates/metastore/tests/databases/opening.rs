@@ -104,9 +104,7 @@ async fn an_sqlite_file_that_may_not_be_written_is_named() {
 
 #[tokio::test]
 async fn nobody_at_the_address_is_told_soon() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    drop(listener);
+    let port = pointsman_testkit::free_port().unwrap();
     let begin = Instant::now();
     let error = fails(&format!("postgres://u:secret@127.0.0.1:{port}/db")).await;
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());

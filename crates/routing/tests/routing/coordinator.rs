@@ -85,7 +85,7 @@ impl Drop for Process {
 }
 
 pub(crate) fn anywhere() -> SocketAddr {
-    SocketAddr::from(([127, 0, 0, 1], 0))
+    pointsman_testkit::free_address().unwrap()
 }
 
 /// What a coordinator says, and whether it does.
@@ -279,6 +279,7 @@ impl Broker {
             seed: 7,
             channels: channels.clone(),
             coordinator_channels: Channels::tcp(ChannelSettings::default()),
+            leaders: None,
         };
         let shutdown = CancellationToken::new();
         let routing = Routing::start(settings, deps, shutdown.clone()).await.unwrap();
