@@ -6,7 +6,7 @@ use std::{
 };
 
 use arrow::{
-    array::{AsArray, BooleanArray, RecordBatch},
+    array::{Array, AsArray, BooleanArray, RecordBatch},
     compute::prep_null_mask_filter,
     datatypes::{DataType, SchemaRef},
 };
@@ -89,7 +89,12 @@ impl Filter {
         let narrow = DFSchema::try_from(Arc::clone(&schema)).map_err(invalid)?;
         let condition = FUNCTIONS.create_physical_expr(condition, &narrow).map_err(invalid)?;
         match condition.data_type(&schema).map_err(invalid)? {
-            DataType::Boolean => Ok(Self { pruning: pruning(&condition, &schema), condition, schema }),
+            DataType::Boolean => {
+                let filter = Self { pruning: pruning(&condition, &schema), condition, schema };
+                // What fails without any row, such as the number of a text that is none, fails here.
+                filter.matches(&RecordBatch::new_empty(Arc::clone(&filter.schema)))?;
+                Ok(filter)
+            }
             other => Err(refuse(format!("it is no condition: its values are {other}, not true or false"))),
         }
     }
@@ -118,13 +123,14 @@ impl Filter {
     pub(super) fn matches(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let failed = |error: datafusion::error::DataFusionError| {
             let why = error.strip_backtrace();
-            refuse(format!("the filter cannot be computed over the rows: {why}"))
+            refuse(format!("it cannot be computed: {why}"))
         };
         let values = self.condition.evaluate(batch).map_err(failed)?;
         let values = values.into_array(batch.num_rows()).map_err(failed)?;
         let matches =
             values.as_boolean_opt().ok_or_else(|| super::broken("a condition gave no truth values"))?;
-        Ok(prep_null_mask_filter(matches))
+        // Neither true nor false is not true.
+        Ok(if matches.null_count() > 0 { prep_null_mask_filter(matches) } else { matches.clone() })
     }
 
     /// How statistics tell that it is true for no row; `None`: they cannot.
