@@ -17,10 +17,12 @@ mod csv;
 mod inspect;
 mod misfit;
 mod quotes;
+mod vectors;
 
 pub use columns::check_columns;
 pub use csv::{csv_to_parquet, write_parquet};
 pub use inspect::{Inspection, inspect_bytes, inspect_parquet};
+pub use vectors::{vectors_from_lists, with_vector_types};
 
 use pointsman_ids::{Error, ErrorCode};
 

@@ -1,6 +1,6 @@
 //! Between the catalog's plain values and DataFusion's typed ones.
 
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion::common::{ScalarValue, arrow::datatypes::i256};
 use pointsman_ids::catalog::Value;
 
@@ -111,9 +111,13 @@ pub(crate) fn value(scalar: &ScalarValue) -> Option<Value> {
     }
 }
 
-/// The type that the engine reads a column as: text and bytes as views, whatever the files say.
+/// The type that the engine reads a column as: text and bytes as views, and vectors with components of one name that may
+/// be missing, whatever the files say.
 pub(crate) fn read_as(data_type: DataType) -> DataType {
     match data_type {
+        DataType::FixedSizeList(item, width) if *item.data_type() == DataType::Float32 => {
+            DataType::FixedSizeList(Field::new_list_field(DataType::Float32, true).into(), width)
+        }
         DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
         DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
         other => other,

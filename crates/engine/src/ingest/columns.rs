@@ -6,11 +6,15 @@ use pointsman_ids::{Result, catalog::Column};
 use super::invalid;
 use crate::values::read_as;
 
-/// The columns of a schema, with the types that it says.
+/// The columns of a schema, with the types that it says; only vectors have one form, whatever their components are called.
 pub(super) fn columns(schema: &Schema) -> Vec<Column> {
+    let data_type = |field: &Field| match field.data_type() {
+        list @ DataType::FixedSizeList(..) => read_as(list.clone()).to_string(),
+        other => other.to_string(),
+    };
     let column = |field: &std::sync::Arc<Field>| Column {
         name: field.name().clone(),
-        data_type: field.data_type().to_string(),
+        data_type: data_type(field),
         nullable: field.is_nullable(),
     };
     schema.fields().iter().map(column).collect()
@@ -22,7 +26,7 @@ pub(super) fn schema(columns: &[Column]) -> Result<Schema> {
     Ok(Schema::new(columns.iter().map(field).collect::<Result<Vec<_>>>()?))
 }
 
-fn data_type(column: &Column) -> Result<DataType> {
+pub(super) fn data_type(column: &Column) -> Result<DataType> {
     let parsed = column.data_type.parse::<DataType>();
     parsed.map_err(|error| invalid(format!("column '{}': type '{}'", column.name, column.data_type), error))
 }
@@ -100,6 +104,19 @@ mod tests {
         let wanted = [column("a", "Utf8", true), column("b", "Int64", true)];
         let got = [column("b", "Int64", false), column("a", "LargeUtf8", true)];
         check_columns(&wanted, &got).expect("they agree");
+    }
+
+    #[test]
+    fn vectors_are_alike_whatever_their_components_are_called() {
+        let wanted = [column("v", "FixedSizeList(4 x Float32)", true)];
+        for own in ["FixedSizeList(4 x non-null Float32)", "FixedSizeList(4 x Float32, field: 'element')"] {
+            check_columns(&wanted, &[column("v", own, true)]).expect("they agree");
+            let named = Schema::new(vec![Field::new("v", own.parse().expect("a type"), true)]);
+            assert_eq!(columns(&named), wanted);
+        }
+        for other in ["FixedSizeList(5 x Float32)", "FixedSizeList(4 x Float64)"] {
+            check_columns(&wanted, &[column("v", other, true)]).expect_err("they do not");
+        }
     }
 
     #[test]

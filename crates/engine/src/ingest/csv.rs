@@ -76,6 +76,10 @@ fn with_text_for_nothing(inferred: &Schema) -> Schema {
 /// The wanted columns in the order of the header.
 fn in_order(header: &Schema, wanted: &[Column]) -> Result<Schema> {
     let wanted_schema = schema(wanted)?;
+    if let Some(list) = wanted_schema.fields().iter().find(|field| field.data_type().is_nested()) {
+        let why = format!("type {} has no form in CSV; push Parquet instead", list.data_type());
+        return Err(invalid(format!("column '{}'", list.name()), why));
+    }
     let field = |own: &Arc<Field>| {
         wanted_schema.field_with_name(own.name()).cloned().unwrap_or_else(|_| own.as_ref().clone())
     };
@@ -97,7 +101,7 @@ pub fn write_parquet(
     write(path, schema, batches.into_iter().map(Ok)).map_err(|error| invalid(path.display(), error))
 }
 
-fn write(
+pub(super) fn write(
     path: &Path,
     schema: SchemaRef,
     batches: impl Iterator<Item = Result<RecordBatch, ParquetError>>,
