@@ -1,8 +1,10 @@
 //! Collections and segments.
 
 mod collections;
+mod differs;
 mod options;
 mod replace;
+mod roles;
 mod segments;
 
 use std::sync::Arc;

@@ -3,13 +3,15 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt::Write as _,
     time::Duration,
 };
 
 use pointsman_clock::MonoTime;
-use pointsman_ids::{Epoch, NodeName, SegmentId};
+use pointsman_ids::{CollectionId, Epoch, NodeName, SegmentId, request::VectorIndex};
 use pointsman_proto::node::v1 as pb;
-use pointsman_query_coord::{NodeIndex, Stores, Wish};
+use pointsman_query_coord::{Changes, NodeIndex, Stores, Wish};
+use prost::Message as _;
 
 /// How long a copy stays that is not wanted any more, so that queries which were planned before can end.
 const LINGER: Duration = Duration::from_secs(5);
@@ -17,12 +19,17 @@ const LINGER: Duration = Duration::from_secs(5);
 /// Changes that are remembered of one node, in segments. Who missed more is told everything.
 const REMEMBERED: usize = 10_000;
 
+/// The field of a wish that holds its segments.
+const SEGMENTS: u32 = 2;
+
 /// Desired states by node.
 #[derive(Debug)]
 pub(crate) struct DesiredStates {
     nodes: BTreeMap<NodeName, NodeWish>,
     /// The version that was given last.
     version: u64,
+    /// The indexes that nodes know of, by collection; those without any are left out.
+    indexes: BTreeMap<CollectionId, Vec<VectorIndex>>,
 }
 
 /// What one node should hold, besides what the rows of segments say.
@@ -48,13 +55,16 @@ struct Step {
 impl DesiredStates {
     /// Versions of a coordinator's tenure begin above those of every former one.
     pub(crate) fn new(epoch: Epoch) -> Self {
-        Self { nodes: BTreeMap::new(), version: epoch.0 << 32 }
+        Self { nodes: BTreeMap::new(), version: epoch.0 << 32, indexes: BTreeMap::new() }
     }
 
     /// Takes in what nodes are to be told otherwise, and lets copies go whose time is over. Versions grow where something
     /// changed.
-    pub(crate) fn update(&mut self, stores: &Stores, wishes: &[Wish], now: MonoTime) {
+    pub(crate) fn update(&mut self, stores: &Stores, changes: &Changes, wishes: &[Wish], now: MonoTime) {
         let mut changed: BTreeMap<&NodeName, BTreeSet<SegmentId>> = BTreeMap::new();
+        for (name, segment) in self.reindexed(stores, changes) {
+            changed.entry(name).or_default().insert(segment);
+        }
         for wish in wishes {
             let Some(name) = stores.whereabouts.name(wish.node) else { continue };
             if self.node(name).take(stores, wish, now) {
@@ -73,6 +83,33 @@ impl DesiredStates {
             let version = self.version;
             self.node(name).step(version, segments);
         }
+    }
+
+    /// Segments whose indexes are others than nodes were told, with the nodes that should hold them.
+    fn reindexed<'a>(&mut self, stores: &'a Stores, changes: &Changes) -> Vec<(&'a NodeName, SegmentId)> {
+        let mut told = Vec::new();
+        for (collection, _) in changes.iter() {
+            let options = stores.collections.get(&collection).map(|store| &store.collection.options);
+            let wanted = options.map(|options| options.vector_indexes.as_slice()).unwrap_or_default();
+            let known = self.indexes.get(&collection).map(Vec::as_slice).unwrap_or_default();
+            if wanted == known {
+                continue;
+            }
+            if wanted.is_empty() {
+                self.indexes.remove(&collection);
+            } else {
+                self.indexes.insert(collection, wanted.to_vec());
+            }
+            let targets = [stores.targets.current(collection), stores.targets.next(collection)];
+            let segments: BTreeSet<SegmentId> =
+                targets.into_iter().flatten().flat_map(|target| target.segments()).collect();
+            for row in segments.into_iter().filter_map(|id| Some((id, stores.whereabouts.row(id)?))) {
+                let wished = row.1.slots().filter(|slot| slot.is_wished());
+                let names = wished.filter_map(|slot| stores.whereabouts.name(slot.node()));
+                told.extend(names.map(|name| (name, row.0)));
+            }
+        }
+        told
     }
 
     fn node(&mut self, name: &NodeName) -> &mut NodeWish {
@@ -109,22 +146,22 @@ impl DesiredStates {
         self.nodes.values().any(|wish| wish.leaving.contains_key(&segment))
     }
 
-    /// What a node has to be told that was told the wish of version `told`, 0: nothing. All of it if it missed too much.
-    pub(crate) fn message(&self, node: &str, told: u64, stores: &Stores) -> pb::DesiredState {
-        let Some(wish) = self.nodes.get(node) else { return pb::DesiredState::default() };
+    /// What a node has to be told that was told the wish of version `told`, 0: nothing. All of it if it missed too much. The
+    /// message is encoded, and comes with the version that it makes known.
+    pub(crate) fn message(&self, node: &str, told: u64, stores: &Stores) -> (u64, Vec<u8>) {
+        let Some(wish) = self.nodes.get(node) else { return (0, Vec::new()) };
         let index = stores.whereabouts.index(node);
         let wanted = |id: &SegmentId| wish.leaving.contains_key(id) || is_wished(stores, index, *id);
         let mut message = pb::DesiredState { version: wish.version, ..Default::default() };
-        if let Some(segments) = wish.since(told) {
+        let encoded = if let Some(segments) = wish.since(told) {
             message.before = Some(told);
-            message.segments =
-                segments.iter().filter(|id| wanted(id)).filter_map(|id| segment(stores, *id)).collect();
             message.removed = segments.iter().filter(|id| !wanted(id)).map(|id| id.0).collect();
+            encoded(&message, segments.into_iter().filter(wanted), stores)
         } else {
             let on = index.into_iter().flat_map(|index| stores.whereabouts.on(index));
-            message.segments = on.filter(wanted).filter_map(|id| segment(stores, id)).collect();
-        }
-        message
+            encoded(&message, on.filter(wanted), stores)
+        };
+        (wish.version, encoded)
     }
 }
 
@@ -184,20 +221,41 @@ fn is_loaded(stores: &Stores, id: SegmentId) -> bool {
     row.is_some_and(|row| row.is_described() && stores.loads.get(row.collection()).is_some())
 }
 
-fn segment(stores: &Stores, id: SegmentId) -> Option<pb::DesiredSegment> {
+/// A message with these segments. There may be many, and the lock is held: none of them is made as a message of its own.
+fn encoded(
+    message: &pb::DesiredState,
+    segments: impl Iterator<Item = SegmentId>,
+    stores: &Stores,
+) -> Vec<u8> {
+    let mut encoded = message.encode_to_vec();
+    let mut told = pb::DesiredSegment::default();
+    for id in segments {
+        if tell(&mut told, id, stores).is_some() {
+            prost::encoding::message::encode(SEGMENTS, &told, &mut encoded);
+        }
+    }
+    encoded
+}
+
+/// Makes of what was told of another segment what is told of this one; `None`: it is not known.
+fn tell(told: &mut pb::DesiredSegment, id: SegmentId, stores: &Stores) -> Option<()> {
     let collection = stores.whereabouts.row(id)?.collection();
-    let found = &stores.segment(collection, id)?.segment;
+    let found = &stores.segment(collection, id)?.segment.content;
     let store = stores.collections.get(&collection)?;
-    Some(pb::DesiredSegment {
-        segment_id: id.0,
-        collection: store.collection.name.to_string(),
-        name: found.content.name.to_string(),
-        object: found.content.object.clone(),
-        bytes: found.content.bytes,
-        checksum: found.content.checksum.to_string(),
-        rows: found.content.rows,
-        indexes: store.collection.options.vector_indexes.iter().map(Into::into).collect(),
-    })
+    let put = |field: &mut String, text: &str| {
+        field.clear();
+        field.push_str(text);
+    };
+    if told.collection != store.collection.name.as_str() {
+        put(&mut told.collection, store.collection.name.as_str());
+        told.indexes = store.collection.options.vector_indexes.iter().map(Into::into).collect();
+    }
+    put(&mut told.name, found.name.as_str());
+    put(&mut told.object, &found.object);
+    told.checksum.clear();
+    write!(told.checksum, "{}", found.checksum).ok()?;
+    (told.segment_id, told.rows, told.bytes) = (id.0, found.rows, found.bytes);
+    Some(())
 }
 
 #[cfg(test)]

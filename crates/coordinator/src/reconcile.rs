@@ -161,7 +161,7 @@ impl Tenure {
         let changes = state.take_untold();
         let State { stores, desired, leads, feed, leader_drops, rules, .. } = &mut *state;
         let told = wish(stores, &changes);
-        desired.update(stores, &told, self.now());
+        desired.update(stores, &changes, &told, self.now());
         let needs_reports = rules.promotion_needs_segment_versions;
         leads.update(stores, &changes, |collection| next_step(stores, collection, needs_reports));
         let history = self.settings().feed_history;

@@ -5,7 +5,11 @@ mod cluster;
 
 use cluster::*;
 use pointsman_ids::{ErrorCode, feed::LoadState};
-use pointsman_proto::coordinator::v1 as pb;
+use pointsman_proto::{
+    common::v1::{Column, Metric, VectorIndex},
+    coordinator::v1 as pb,
+    node::v1 as node_pb,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_load_walks_from_desired_state_over_reports_to_the_feed() {
@@ -178,6 +182,59 @@ async fn a_node_that_reads_changes_is_told_what_changed_and_another_one_everythi
     reads.wants(0).await;
     plain.wants(0).await;
     assert_eq!((sizes(&reads), sizes(&plain)), ((true, 0, 3), (false, 0, 0)));
+    coordinator.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_indexes_reach_the_nodes_that_hold_the_segments_and_no_others() {
+    let cluster = Cluster::new();
+    let coordinator = cluster.active().await;
+    let node = Hello::new("n1", "east").connect(&coordinator).await.unwrap();
+    let other = Hello::new("n2", "west").connect(&coordinator).await.unwrap();
+    let column = Column { name: "v".into(), data_type: "FixedSizeList(4 x Float32)".into(), nullable: true };
+    let request =
+        pb::CreateCollectionRequest { name: "v".into(), columns: vec![column], ..Default::default() };
+    coordinator.catalog().create_collection(request).await.unwrap();
+    coordinator.create("t").await.unwrap();
+    for name in ["v", "t"] {
+        let segments = ["a", "b"].map(|segment| cluster.segment(name, segment, 3));
+        coordinator.push(name, segments.into()).await.unwrap();
+        coordinator.load(name, &["east"]).await.unwrap();
+        coordinator.loaded(name).await;
+    }
+    node.wants(4).await;
+    let alter = async |metrics: &[Metric]| {
+        let index = |metric: &Metric| VectorIndex { column: "v".into(), metric: (*metric).into() };
+        let request = pb::AlterCollectionRequest {
+            name: "v".into(),
+            vector_indexes: Some(pb::VectorIndexes { indexes: metrics.iter().map(index).collect() }),
+            ..Default::default()
+        };
+        coordinator.catalog().alter_collection(request).await.unwrap().into_inner().changed
+    };
+    for metrics in [&[Metric::L2][..], &[Metric::Cosine], &[]] {
+        let before = node.desired.borrow().version;
+        assert!(alter(metrics).await);
+        let told = || async { Some(node.message.borrow().clone()).filter(|told| told.version > before) };
+        let told = until("news of indexes", told).await;
+        assert_eq!(told.before, Some(before), "what changed, and no more");
+        let indexes = |segment: &node_pb::DesiredSegment| {
+            let metrics = segment.indexes.iter().map(VectorIndex::metric).collect::<Vec<_>>();
+            (segment.collection.clone(), metrics)
+        };
+        let told: Vec<_> = told.segments.iter().map(indexes).collect();
+        assert_eq!(told, vec![("v".to_owned(), metrics.to_vec()); 2]);
+        assert!(!alter(metrics).await, "the same again");
+    }
+    assert!(other.wanted().is_empty() && other.desired.borrow().version <= node.desired.borrow().version);
+    // Another option concerns no node.
+    let version = node.desired.borrow().version;
+    let closed =
+        pb::AlterCollectionRequest { name: "v".into(), fail_closed: Some(true), ..Default::default() };
+    coordinator.catalog().alter_collection(closed).await.unwrap();
+    coordinator.push("t", vec![cluster.segment("t", "c", 3)]).await.unwrap();
+    node.wants(5).await;
+    assert_eq!(node.message.borrow().before, Some(version));
     coordinator.stop().await.unwrap();
 }
 

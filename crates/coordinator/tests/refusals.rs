@@ -5,7 +5,11 @@ mod cluster;
 
 use cluster::*;
 use pointsman_ids::{Error, ErrorCode};
-use pointsman_proto::{common::v1::Column, coordinator::v1 as pb, error};
+use pointsman_proto::{
+    common::v1::{Column, Metric, VectorIndex},
+    coordinator::v1 as pb,
+    error,
+};
 
 fn columns(names: &[&str]) -> Vec<Column> {
     names
@@ -37,6 +41,65 @@ async fn creating_may_be_repeated_and_contradictions_are_refused() {
     assert_eq!(drop("u").await.unwrap_err(), ErrorCode::CollectionNotFound);
     drop("t").await.unwrap();
     assert_eq!(drop("t").await.unwrap_err(), ErrorCode::CollectionNotFound);
+    coordinator.stop().await.unwrap();
+}
+
+/// Columns with a number, a score and vectors, and options over them.
+fn vectors(key: &str, index: (&str, Metric)) -> (Vec<Column>, pb::CollectionOptions) {
+    let types = [("id", "Int64"), ("score", "Float64"), ("v", "FixedSizeList(4 x Float32)")];
+    let column = |(name, data_type): (&str, &str)| Column {
+        name: name.into(),
+        data_type: data_type.into(),
+        nullable: true,
+    };
+    let indexes = vec![VectorIndex { column: index.0.into(), metric: index.1.into() }];
+    let options =
+        pb::CollectionOptions { shards: 3, key: key.into(), vector_indexes: indexes, ..Default::default() };
+    (types.map(column).into(), options)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_and_indexes_are_over_columns_that_can_be_that() {
+    let cluster = Cluster::new();
+    let coordinator = cluster.active().await;
+    let create = async |(columns, options)| {
+        let options = Some(options);
+        let request = pb::CreateCollectionRequest { name: "t".into(), columns, options };
+        let answer = coordinator.catalog().create_collection(request).await;
+        answer.map(|answer| answer.into_inner().created).map_err(|status| error(&status))
+    };
+    let index = ("v", Metric::Cosine);
+    for (wrong, code, told) in [
+        (vectors("idd", index), ErrorCode::ColumnNotFound, "did you mean id?"),
+        (vectors("score", index), ErrorCode::ParameterInvalid, "'score' of type Float64 cannot be the key"),
+        (vectors("id", ("w", Metric::L2)), ErrorCode::ColumnNotFound, "vector index is over column 'w'"),
+        (vectors("id", ("id", Metric::L2)), ErrorCode::ParameterInvalid, "Int64 holds no vectors"),
+    ] {
+        let refused = create(wrong).await.unwrap_err();
+        assert_eq!(refused.code(), code, "{refused}");
+        assert!(refused.message().contains(told), "{refused}");
+    }
+    let (columns, mut strange) = vectors("id", index);
+    strange.vector_indexes[0].metric = 77;
+    assert!(create((columns, strange)).await.unwrap_err().message().contains("77"));
+
+    assert!(create(vectors("id", index)).await.unwrap());
+    assert!(!create(vectors("id", index)).await.unwrap(), "the same again");
+    let other = create(vectors("", ("v", Metric::L2))).await.unwrap_err();
+    let told = "key is 'id', not none; vector_indexes is 'v' by cosine, not 'v' by l2";
+    assert!(other.code() == ErrorCode::ParameterInvalid && other.message().contains(told), "{other}");
+
+    let alter = async |request| {
+        let answer = coordinator.catalog().alter_collection(request).await;
+        answer.map(|answer| answer.into_inner().changed).map_err(|status| error(&status))
+    };
+    let change = |key: &str| pb::AlterCollectionRequest {
+        name: "t".into(),
+        key: Some(key.into()),
+        ..Default::default()
+    };
+    assert_eq!(alter(change("nothing")).await.unwrap_err().code(), ErrorCode::ColumnNotFound);
+    assert_eq!((alter(change("")).await, alter(change("")).await), (Ok(true), Ok(false)));
     coordinator.stop().await.unwrap();
 }
 

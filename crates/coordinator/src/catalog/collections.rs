@@ -7,7 +7,7 @@ use pointsman_metastore::NewCollection;
 use pointsman_proto::{column_from_proto, column_to_proto, coordinator::v1 as pb};
 use pointsman_query_coord::CollectionStore;
 
-use super::{find, invalid, options::options};
+use super::{differs::differences, find, invalid, options::options, roles};
 use crate::tenure::Tenure;
 
 /// Most columns of one collection.
@@ -63,13 +63,16 @@ impl Tenure {
         let name = CollectionName::try_from(request.name)?;
         let (columns, options) =
             (columns(request.columns, &name)?, options(request.options.unwrap_or_default())?);
+        roles::check(&options, &columns)?;
         let pen = self.begin_write().await?;
         if let Some(store) = self.state().stores.collection(name.as_str()) {
-            if store.collection.columns == columns && store.collection.options == options {
+            let differences = differences(&store.collection, &columns, &options);
+            if differences.is_empty() {
                 return Ok(pb::CreateCollectionResponse { collection: Some(message(store)), created: false });
             }
             return Err(invalid(format!(
-                "collection '{name}' exists with other columns or options; drop it first"
+                "collection '{name}' exists and is another one: {}; alter it, take another name, or drop it first",
+                differences.join("; ")
             )));
         }
         let new = NewCollection { name: name.clone(), columns, options, created_at: self.wall() };

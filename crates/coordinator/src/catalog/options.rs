@@ -6,7 +6,7 @@ use pointsman_ids::{Error, catalog::CollectionOptions};
 use pointsman_proto::{common::v1::Selector, coordinator::v1 as pb};
 use pointsman_query_coord::lawful_options;
 
-use super::{collections::message, find, invalid};
+use super::{collections::message, find, invalid, roles};
 use crate::tenure::Tenure;
 
 /// Most shards of one collection; each has a leader per replica.
@@ -28,7 +28,10 @@ pub(super) fn options(request: pb::CollectionOptions) -> Result<CollectionOption
     if options.query_timeout.is_some_and(|timeout| timeout.is_zero()) {
         return Err(invalid("a query timeout of 0 ms lets no query end; leave it out for the broker's own"));
     }
-    lawful_options(options)
+    let mut options = lawful_options(options)?;
+    // In one order, so that two collections with the same indexes are alike.
+    options.vector_indexes.sort_by(|a, b| a.column.cmp(&b.column));
+    Ok(options)
 }
 
 /// The present options with those that the request names in their places.
@@ -47,6 +50,8 @@ fn altered(
     options.routing = Some(routing);
     options.selector = request.selector.unwrap_or(options.selector);
     options.clusters = request.clusters.map_or(options.clusters, |all| all.names);
+    options.key = request.key.unwrap_or(options.key);
+    options.vector_indexes = request.vector_indexes.map_or(options.vector_indexes, |all| all.indexes);
     let altered = CollectionOptions {
         // Not by way of the message, which counts in whole milliseconds.
         query_timeout: match request.query_timeout_ms {
@@ -72,6 +77,7 @@ impl Tenure {
                 let store = find(&state.stores, &name)?;
                 let present = &store.collection.options;
                 let options = altered(present, request)?;
+                roles::check(&options, &store.collection.columns)?;
                 if options == *present {
                     return Ok(pb::AlterCollectionResponse {
                         collection: Some(message(store)),
@@ -95,7 +101,10 @@ impl Tenure {
 
 #[cfg(test)]
 mod tests {
-    use pointsman_ids::catalog::{RoutingOptions, Sampler, SelectorKind};
+    use pointsman_ids::{
+        catalog::{RoutingOptions, Sampler, SelectorKind},
+        request::{Metric, VectorIndex},
+    };
 
     use super::*;
 
@@ -148,6 +157,28 @@ mod tests {
             vector_indexes: vec![],
         };
         assert_eq!(altered(&present(), change).unwrap(), expected);
+    }
+
+    #[test]
+    fn the_key_and_the_indexes_change_and_go() {
+        let index = |column: &str, metric| VectorIndex { column: column.into(), metric };
+        let indexes = [index("b", Metric::L2), index("a", Metric::Cosine)];
+        let change = pb::AlterCollectionRequest {
+            key: Some("other".into()),
+            vector_indexes: Some(pb::VectorIndexes { indexes: indexes.iter().map(Into::into).collect() }),
+            ..Default::default()
+        };
+        let changed = altered(&present(), change).unwrap();
+        let sorted = vec![indexes[1].clone(), indexes[0].clone()];
+        assert_eq!((changed.key.as_deref(), &changed.vector_indexes), (Some("other"), &sorted));
+        let other = pb::AlterCollectionRequest { fail_closed: Some(true), ..Default::default() };
+        assert_eq!(altered(&changed, other).unwrap(), changed, "what is not named stays");
+        let none = pb::AlterCollectionRequest {
+            key: Some(String::new()),
+            vector_indexes: Some(pb::VectorIndexes::default()),
+            ..Default::default()
+        };
+        assert_eq!(altered(&changed, none).unwrap(), CollectionOptions { key: None, ..present() });
     }
 
     #[test]
