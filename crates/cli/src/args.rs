@@ -54,6 +54,9 @@ pub(crate) struct Target {
     /// HTTP address of a broker
     #[arg(long, global = true, env = "POINTSMAN_BROKER_URL", value_name = "URL")]
     pub(crate) broker: Option<String>,
+    /// gRPC address of a broker, for `search`, `get` and `rows`
+    #[arg(long, global = true, env = "POINTSMAN_BROKER_GRPC_URL", value_name = "URL")]
+    pub(crate) broker_grpc: Option<String>,
     /// Data directory of `pointsman dev`; its ready.json names the addresses
     #[arg(
         long,
@@ -72,6 +75,12 @@ pub(crate) enum Command {
     Dev(dev::DevArgs),
     /// Run SQL statements and print their rows
     Sql(commands::sql::SqlArgs),
+    /// Search the nearest vectors
+    Search(commands::search::SearchArgs),
+    /// Get rows by key
+    Get(commands::get::GetArgs),
+    /// List rows that meet a condition
+    Rows(commands::rows::ListRowsArgs),
     /// Create, list, show and drop collections
     #[command(subcommand)]
     Collection(commands::collection::CollectionCommand),

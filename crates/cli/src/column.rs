@@ -1,8 +1,10 @@
 //! Columns as people write them: `name type [not null]`.
 
-use arrow::datatypes::{DataType, TimeUnit};
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion::sql::sqlparser::{
-    ast::{ColumnOption, DataType as SqlType, ExactNumberInfo, TimezoneInfo},
+    ast::{ArrayElemTypeDef, ColumnOption, DataType as SqlType, ExactNumberInfo, TimezoneInfo},
     dialect::GenericDialect,
     parser::Parser,
 };
@@ -11,7 +13,8 @@ use pointsman_ids::catalog::Column;
 use crate::Failure;
 
 /// Reads `name type [not null]`. The type is SQL's (`bigint`, `decimal(15, 2)`) or Arrow's (`Int64`,
-/// `Decimal128(15, 2)`), which may be followed by `[not null]` in the same way. A name that needs it is quoted.
+/// `Decimal128(15, 2)`), which may be followed by `[not null]` in the same way. Vectors are `vector(64)` or `float[64]`, or
+/// in Arrow's words `FixedSizeList(64 x Float32)`. A name that needs it is quoted.
 ///
 /// # Errors
 /// [`Failure::Usage`] naming the text and what would be right.
@@ -19,7 +22,7 @@ pub(crate) fn parse(text: &str) -> Result<Column, Failure> {
     let (name, data_type, nullable) = sql(text).or_else(|| arrow(text)).ok_or_else(|| {
         Failure::Usage(format!(
             "'{text}' is not a column; write \"name type [not null]\" with a type such as bigint, double, text, boolean, \
-             date, timestamp, decimal(15, 2) or Arrow's own, such as Int64"
+             date, timestamp, decimal(15, 2), vector(64) or Arrow's own, such as Int64"
         ))
     })?;
     Ok(Column { name, data_type: data_type.to_string(), nullable })
@@ -77,8 +80,22 @@ fn arrow_type(sql: &SqlType) -> Option<DataType> {
             DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
         }
         SqlType::Decimal(info) | SqlType::Numeric(info) | SqlType::Dec(info) => decimal(info)?,
+        SqlType::Array(ArrayElemTypeDef::SquareBracket(item, Some(width))) => {
+            let is_single = matches!(**item, SqlType::Real | SqlType::Float4 | SqlType::Float(_));
+            vector(i32::try_from(*width).ok().filter(|_| is_single)?)?
+        }
+        SqlType::Custom(name, words) if name.to_string().eq_ignore_ascii_case("vector") => {
+            let [width] = words.as_slice() else { return None };
+            vector(width.parse().ok()?)?
+        }
         _ => return None,
     })
+}
+
+/// Lists of so many single numbers.
+fn vector(width: i32) -> Option<DataType> {
+    let item = Arc::new(Field::new_list_field(DataType::Float32, true));
+    (width > 0).then_some(DataType::FixedSizeList(item, width))
 }
 
 fn decimal(info: &ExactNumberInfo) -> Option<DataType> {
@@ -119,6 +136,19 @@ mod tests {
         assert_eq!(column("id Int64 not null"), ("id".into(), "Int64".into(), false));
         assert_eq!(column("v Utf8View"), ("v".into(), "Utf8View".into(), true));
         assert_eq!(column("v  List(Int32) NOT  NULL").1, "List(Int32)");
+    }
+
+    #[test]
+    fn vectors_read_in_sql_and_in_arrows_words() {
+        for text in
+            ["v vector(64)", "v VECTOR(64)", "v float[64]", "v real[64]", "v FixedSizeList(64 x Float32)"]
+        {
+            assert_eq!(column(text), ("v".into(), "FixedSizeList(64 x Float32)".into(), true), "{text}");
+        }
+        assert_eq!(column("v vector(2) not null").1, "FixedSizeList(2 x Float32)");
+        for text in ["v vector", "v vector(0)", "v vector(2, 3)", "v float[0]", "v double[4]", "v text[4]"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
     }
 
     #[test]

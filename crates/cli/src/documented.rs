@@ -57,7 +57,7 @@ fn every_example_of_the_help_is_understood() {
 fn every_command_in_the_documents_is_understood() {
     // Asked when it runs: checkouts may share what was built.
     let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../..");
-    for document in ["README.md", "docs/operating.md"] {
+    for document in ["README.md", "docs/operating.md", "docs/rows.md"] {
         let text = fs::read_to_string(root.join(document)).expect("the document is there");
         assert!(check(document, &text) > 3, "{document}");
     }

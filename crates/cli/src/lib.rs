@@ -28,6 +28,7 @@ mod output;
 mod push;
 mod replicas;
 mod routed;
+mod rows;
 pub mod sql;
 mod verdict;
 

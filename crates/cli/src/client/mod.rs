@@ -5,6 +5,7 @@ mod coordinator;
 mod health;
 mod route;
 mod routing;
+mod shards;
 
 use std::path::{Path, PathBuf};
 
@@ -15,11 +16,13 @@ pub(crate) use coordinator::{Coordinator, answer, is_passing};
 pub(crate) use health::Health;
 pub(crate) use route::{Explained, Table as RouteTable};
 pub(crate) use routing::Routing;
+pub(crate) use shards::Shards;
 
-use crate::{args::Target, dev::ReadyFile};
+use crate::{Failure, args::Target, dev::ReadyFile};
 
 const COORDINATOR: &str = "http://127.0.0.1:8190";
 const BROKER: &str = "http://127.0.0.1:8099";
+const BROKER_GRPC: &str = "http://127.0.0.1:8090";
 /// What to do where there is no collection at all.
 const NO_COLLECTION: &str =
     "there is none yet (`pointsman segment push --collection NAME FILE...` makes one)";
@@ -48,6 +51,27 @@ impl Target {
             return Ok(Endpoints { urls: vec![url.clone()], named_by: "--broker".into() });
         }
         self.find_in_ready_file(BROKER, |ready| ready.broker.http)
+    }
+
+    /// The gRPC surface of the broker: from the flag, else on the host of the one that `--broker` names, else from the data
+    /// directory, else the usual port.
+    pub(crate) fn broker_grpc(&self) -> anyhow::Result<Endpoints> {
+        if let Some(url) = &self.broker_grpc {
+            return Ok(Endpoints { urls: vec![url.clone()], named_by: "--broker-grpc".into() });
+        }
+        let Some(broker) = &self.broker else {
+            return self.find_in_ready_file(BROKER_GRPC, |ready| ready.broker.grpc);
+        };
+        let mut url: url::Url = broker
+            .parse()
+            .map_err(|error| Failure::Usage(format!("--broker '{broker}' is no URL: {error}")))?;
+        let usual: url::Url = BROKER_GRPC.parse()?;
+        // Fails for URLs without a host alone.
+        let changed = url.set_port(usual.port());
+        changed.map_err(|()| Failure::Usage(format!("--broker '{broker}' names no host")))?;
+        url.set_path("");
+        let named_by = "the usual port on the host of --broker (--broker-grpc names another)".into();
+        Ok(Endpoints { urls: vec![url.to_string()], named_by })
     }
 
     /// The broker if somebody has named one: the flag, or the data directory.
@@ -95,10 +119,12 @@ mod tests {
         assert_eq!(target.broker().unwrap().urls, [BROKER]);
         assert_eq!(target.coordinators().unwrap().urls, [COORDINATOR]);
         assert_eq!(target.named_broker().unwrap(), None);
+        assert_eq!(target.broker_grpc().unwrap().urls, [BROKER_GRPC]);
 
         let ready = ReadyFile::example();
         ready.write(&dir.path().join(ReadyFile::NAME)).unwrap();
         assert_eq!(target.broker().unwrap().urls, [ready.broker.http]);
+        assert_eq!(target.broker_grpc().unwrap().urls, [ready.broker.grpc]);
         assert_eq!(target.coordinators().unwrap().urls, [ready.coordinator.grpc]);
 
         assert_eq!(target.named_broker().unwrap(), Some(target.broker().unwrap()));
@@ -108,6 +134,10 @@ mod tests {
         target.broker = Some("http://b:1".into());
         target.coordinator = vec!["http://c:1".into(), "http://c:2".into()];
         assert_eq!(target.broker().unwrap().urls, ["http://b:1"]);
+        let grpc = target.broker_grpc().unwrap();
+        assert!(grpc.urls == ["http://b:8090/"] && grpc.named_by.contains("--broker-grpc"), "{grpc:?}");
+        target.broker_grpc = Some("http://g:2".into());
+        assert_eq!(target.broker_grpc().unwrap().urls, ["http://g:2"]);
         assert_eq!(target.coordinators().unwrap().urls, ["http://c:1", "http://c:2"]);
     }
 

@@ -30,10 +30,14 @@ Examples:
   pointsman collection create events --column 'id bigint not null' --column 'at timestamp' --column 'what text'
   pointsman collection create orders --like orders.parquet --shards 4
   pointsman collection create keyed --like keyed.parquet --selector strict_replica_group --fail-closed
+  pointsman collection create docs --column 'id bigint not null' --column 'embedding vector(384)' --shards 4 \\
+      --key id --vector-index embedding:cosine
+  pointsman collection create photos --like embeddings.parquet --vector-index embedding
   pointsman collection create joined --like joined.parquet --selector multi_stage_replica_group \\
       --placement-partition 0=n1,n2/n3,n4
 
-`pointsman segment push` creates a collection by itself when there is none.";
+`pointsman segment push` creates a collection by itself when there is none. Vectors are lists of one length: with --like and
+--vector-index, a column of lists of numbers becomes one of vectors as long as its first list.";
 
 /// Named, typed sets of rows; what SQL calls tables.
 #[derive(Debug, Subcommand)]
@@ -41,7 +45,7 @@ pub(crate) enum CollectionCommand {
     /// Create a collection
     #[command(after_help = CREATE_EXAMPLES)]
     Create(CreateArgs),
-    /// Change how a collection is routed
+    /// Change how a collection is routed, its key and its vector indexes
     #[command(after_help = alter::EXAMPLES)]
     Alter(AlterArgs),
     /// List collections
@@ -60,7 +64,7 @@ pub(crate) enum CollectionCommand {
 pub(crate) struct CreateArgs {
     /// Name of the new collection
     name: String,
-    /// A column: "name type [not null]"; in order
+    /// A column: "name type [not null]"; in order. Vectors: "name vector(N)"
     #[arg(long, value_name = "COLUMN", required_unless_present = "like", conflicts_with = "like", value_parser = column::parse)]
     column: Vec<Column>,
     /// Take the columns of this Parquet file
@@ -116,7 +120,12 @@ pub(crate) async fn run(command: CollectionCommand, target: &Target) -> anyhow::
 
 async fn create(args: CreateArgs, target: &Target) -> anyhow::Result<()> {
     let columns = match &args.like {
-        Some(file) => ingest::inspect_parquet(file)?.columns,
+        // Whoever asks for an index says that the lists of the column are vectors.
+        Some(file) => {
+            let indexed: Vec<&str> =
+                args.options.vector_indexes.iter().map(|index| index.column.as_str()).collect();
+            ingest::with_vector_types(file, ingest::inspect_parquet(file)?.columns, &indexed)?
+        }
         None => args.column,
     };
     let options = CollectionOptions {
@@ -150,7 +159,18 @@ async fn list(args: ListArgs, target: &Target) -> anyhow::Result<()> {
         );
         return Ok(());
     }
-    let header = ["name", "columns", "partitions", "segments", "rows", "size", "selector"];
+    let header = [
+        "name",
+        "columns",
+        "shards",
+        "partitions",
+        "segments",
+        "rows",
+        "size",
+        "selector",
+        "key",
+        "vector indexes",
+    ];
     Ok(output::print(output::list(&header, collections.iter().map(row)))?)
 }
 
@@ -193,14 +213,19 @@ async fn drop(args: DropArgs, target: &Target) -> anyhow::Result<()> {
 }
 
 fn row(collection: &Collection) -> Vec<Field> {
+    let options = collection.options.clone().unwrap_or_default();
+    let indexes: Vec<&str> = options.vector_indexes.iter().map(|index| index.column.as_str()).collect();
     vec![
         Field::text(&collection.name),
         Field::number(collection.columns.len() as u64),
+        Field::number(options.shards.max(1)),
         Field::number(collection.partitions.len() as u64),
         Field::number(collection.segments),
         Field::number(collection.rows),
         Field::text(output::size(collection.bytes)),
-        Field::text(selector(collection).as_str()),
+        Field::text(SelectorKind::from(options.selector()).as_str()),
+        Field::text(&options.key),
+        Field::text(indexes.join(", ")),
     ]
 }
 
@@ -224,8 +249,4 @@ fn to_json(collection: &Collection) -> anyhow::Result<Value> {
         fields.extend(shown::json(&options));
     }
     Ok(shown)
-}
-
-fn selector(collection: &Collection) -> SelectorKind {
-    collection.options.as_ref().map_or(SelectorKind::Balanced, |options| options.selector().into())
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod collection;
 pub(crate) mod config;
+pub(crate) mod get;
 pub(crate) mod group;
 pub(crate) mod load;
 pub(crate) mod metastore;
@@ -10,6 +11,8 @@ pub(crate) mod partition;
 pub(crate) mod ready;
 pub(crate) mod release;
 pub(crate) mod replay;
+pub(crate) mod rows;
+pub(crate) mod search;
 pub(crate) mod segment;
 pub(crate) mod serve;
 pub(crate) mod sql;
@@ -40,6 +43,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Node(node::NodeCommand { command: Some(action), .. }) => block_on(node::run(action, target)),
         Command::Dev(args) => block_on(dev::run(args, target)),
         Command::Sql(args) => block_on(sql::run(args, target)),
+        Command::Search(args) => block_on(search::run(args, target)),
+        Command::Get(args) => block_on(get::run(args, target)),
+        Command::Rows(args) => block_on(rows::run(args, target)),
         Command::Collection(command) => block_on(collection::run(command, target)),
         Command::Segment(command) => block_on(segment::run(command, target)),
         Command::Partition(command) => block_on(partition::run(command, target)),

@@ -19,10 +19,12 @@ Examples:
   pointsman segment push --collection events events.csv
   pointsman segment push --collection orders --partition 2026-11 exports/*.parquet
   pointsman segment push --collection orders https://example.org/orders.parquet
+  pointsman segment push --collection docs --shard shard-2 embeddings.parquet
 
 Every file becomes one segment, named after it (in a folder: after its path there). A push is whole: either all segments
 are in the catalog or none (beyond 10,000 segments this holds for each 10,000). Pushing the same again
-changes nothing, but repairs objects that were damaged or lost; another content under a name that is there is refused.";
+changes nothing, but repairs objects that were damaged or lost; another content under a name that is there is refused.
+Lists of numbers in a Parquet file become vectors where the collection has a column of vectors.";
 
 /// Immutable pieces of collections.
 #[derive(Debug, Subcommand)]
@@ -50,6 +52,9 @@ pub(crate) struct PushArgs {
     /// Partition [default: `default`]
     #[arg(long, value_name = "NAME")]
     partition: Option<String>,
+    /// Shard, such as shard-0 [default: by hash of each segment's name]
+    #[arg(long, value_name = "NAME")]
+    shard: Option<String>,
     /// Files, folders (all .parquet and .csv below) and URLs (http, https, s3, file)
     #[arg(required = true, value_name = "PATH|URL")]
     inputs: Vec<String>,
@@ -89,10 +94,11 @@ pub(crate) async fn run(command: SegmentCommand, target: &Target) -> anyhow::Res
 }
 
 async fn push(args: PushArgs, target: &Target) -> anyhow::Result<()> {
-    let PushArgs { collection, partition, inputs } = args;
+    let PushArgs { collection, partition, shard, inputs } = args;
     let inputs = push::expand(&inputs)?;
     let coordinator = Coordinator::connect(target).await?;
-    let pushed = push::run(&coordinator, Push { collection: collection.clone(), partition, inputs }).await?;
+    let pushed =
+        push::run(&coordinator, Push { collection: collection.clone(), partition, shard, inputs }).await?;
     if pushed.created {
         output::note(format_args!("collection {collection} created"));
     }

@@ -127,7 +127,8 @@ impl Sample {
         let at_once = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let files: Vec<PathBuf> = files.buffered(at_once).try_collect().await?;
         let named: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-        let push = Push { collection: table.to_owned(), partition: None, inputs: push::expand(&named)? };
+        let inputs = push::expand(&named)?;
+        let push = Push { collection: table.to_owned(), partition: None, shard: None, inputs };
         let pushed =
             push::run(coordinator, push).await.with_context(|| format!("pushing the sample's {table}"))?;
         let (segments, rows) =

@@ -13,7 +13,9 @@ use futures::{StreamExt, TryStreamExt, stream};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use object_store::ObjectStore;
 use pointsman_engine::ingest;
-use pointsman_ids::{CollectionName, Error, ErrorClass, ErrorCode, PartitionName, catalog::Column};
+use pointsman_ids::{
+    CollectionName, Error, ErrorClass, ErrorCode, PartitionName, ShardName, catalog::Column,
+};
 use pointsman_proto::{
     column_from_proto, column_to_proto,
     coordinator::v1::{CreateCollectionRequest, PushSegmentsRequest, PushSegmentsResponse, Segment},
@@ -41,6 +43,8 @@ pub(crate) struct Push {
     pub(crate) collection: String,
     /// Name of the partition; `None`: the default one.
     pub(crate) partition: Option<String>,
+    /// Name of the shard; `None`: by hash of each segment's name.
+    pub(crate) shard: Option<String>,
     /// Files, never empty.
     pub(crate) inputs: Vec<Input>,
 }
@@ -78,9 +82,10 @@ impl Pushed {
 /// Names the file and what is wrong with it before anything is uploaded. When the catalog refuses, objects that this
 /// call has uploaded are deleted. When the answer is lost they stay, since the push may stand; repeating it is safe.
 pub(crate) async fn run(coordinator: &Coordinator, push: Push) -> anyhow::Result<Pushed> {
-    let Push { collection, partition, inputs } = push;
+    let Push { collection, partition, shard, inputs } = push;
     let collection = CollectionName::new(&collection)?.to_string();
     let partition = PartitionName::new(partition.as_deref().unwrap_or(PartitionName::DEFAULT))?;
+    let shard = shard.as_deref().map(ShardName::new).transpose()?;
     let store =
         pointsman_objects::open(&coordinator.about.objects, pointsman_settings::object_store_environment())?;
     let known = coordinator.collection_if_any(&collection).await?;
@@ -106,7 +111,8 @@ pub(crate) async fn run(coordinator: &Coordinator, push: Push) -> anyhow::Result
         }
     }
 
-    let segments = prepared.files.iter().map(|file| file.segment(&collection, &partition)).collect();
+    let segments =
+        prepared.files.iter().map(|file| file.segment(&collection, &partition, shard.as_ref())).collect();
     for chunk in chunks(segments) {
         let rows: u64 = chunk.iter().map(|segment| segment.rows).sum();
         let objects: Vec<String> = chunk.iter().map(|segment| segment.object.clone()).collect();

@@ -11,7 +11,7 @@ use futures::TryStreamExt;
 use object_store::ObjectStoreExt;
 use pointsman_engine::ingest::{self, Inspection};
 use pointsman_ids::{
-    PartitionName, SegmentName,
+    PartitionName, SegmentName, ShardName,
     catalog::{Checksum, Column, ColumnStatistics, NewSegment},
 };
 use pointsman_proto::coordinator::v1::Segment;
@@ -69,12 +69,17 @@ impl Prepared {
         Content { file: &self.path, bytes: self.bytes, checksum: self.checksum }
     }
 
-    /// What the catalog is told.
-    pub(super) fn segment(&self, collection: &str, partition: &PartitionName) -> Segment {
+    /// What the catalog is told. Without a shard, the hash of the segment's name decides.
+    pub(super) fn segment(
+        &self,
+        collection: &str,
+        partition: &PartitionName,
+        shard: Option<&ShardName>,
+    ) -> Segment {
         let segment = NewSegment {
             name: self.name.clone(),
             partition: partition.clone(),
-            shard: None,
+            shard: shard.cloned(),
             object: self.object(collection),
             rows: self.rows,
             bytes: self.bytes,
@@ -85,8 +90,8 @@ impl Prepared {
     }
 }
 
-/// Fetches, converts and inspects one input. `wanted` are the columns that a CSV file is read as; without them they
-/// are inferred.
+/// Fetches, converts and inspects one input. `wanted` are the columns that a CSV file is read as, without them they are
+/// inferred; and those that lists in a Parquet file become vectors by.
 pub(super) async fn prepare(
     input: Input,
     wanted: Option<&[Column]>,
@@ -109,8 +114,11 @@ pub(super) async fn prepare(
     let work = move || {
         let (path, inspection) = match input.kind {
             Kind::Parquet => {
-                let inspection = ingest::inspect_parquet(&source)?;
-                (source, inspection)
+                let wanted = wanted.as_deref().unwrap_or_default();
+                match ingest::vectors_from_lists(&source, wanted, &converted)? {
+                    Some(inspection) => (converted, inspection),
+                    None => (source.clone(), ingest::inspect_parquet(&source)?),
+                }
             }
             Kind::Csv => {
                 let inspection = ingest::csv_to_parquet(&source, &converted, wanted.as_deref())?;

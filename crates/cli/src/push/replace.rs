@@ -65,7 +65,7 @@ pub(crate) async fn replace(coordinator: &Coordinator, wanted: Replacement) -> a
     let default = PartitionName::new(PartitionName::DEFAULT)?;
     let segment = |file: &super::Prepared| Segment {
         partition: chosen.as_ref().map(ToString::to_string).unwrap_or_default(),
-        ..file.segment(&collection, &default)
+        ..file.segment(&collection, &default, None)
     };
     let new: Vec<Segment> = prepared.files.iter().map(segment).collect();
     let names = new.iter().map(|segment| segment.name.clone()).collect();

@@ -1,8 +1,13 @@
 //! `pointsman collection alter`.
 
 use clap::Args;
-use pointsman_proto::coordinator::v1::{
-    self as pb, AlterCollectionRequest, Clusters, PlacementPartitions, Samplers,
+use pointsman_ids::near;
+use pointsman_proto::{
+    common::v1 as pb_common,
+    coordinator::v1::{
+        self as pb, AlterCollectionRequest, Clusters, Collection, PlacementPartitions, Samplers,
+        VectorIndexes,
+    },
 };
 
 use super::{options::OptionArgs, strangers};
@@ -18,9 +23,12 @@ Examples:
   pointsman collection alter orders --fail-closed --sampler few=first:2
   pointsman collection alter orders --selector replica_group --consistent-replicas
   pointsman collection alter orders --fail-closed=false --no-samplers --no-query-timeout
+  pointsman collection alter docs --key id --vector-index embedding:cosine
+  pointsman collection alter docs --no-vector-index embedding
 
-What is not named stays as it is. Lists take the place of the whole former list. Brokers route by the new options at
-once, loaded or not; queries that run go on by the old ones.";
+What is not named stays as it is. Lists take the place of the whole former list, but for vector indexes, which are made,
+changed and taken away column by column. Brokers route by the new options at once, loaded or not; queries that run go on
+by the old ones. Nodes build a new index while they serve, and searches are exact until it is there.";
 
 /// Options of `collection alter`.
 #[derive(Debug, Args)]
@@ -41,10 +49,49 @@ pub(crate) struct AlterArgs {
     /// Return to the broker's own deadline of queries
     #[arg(long, conflicts_with = "query_timeout")]
     no_query_timeout: bool,
+    /// Let no column be the key any more
+    #[arg(long, conflicts_with = "key")]
+    no_key: bool,
+    /// Take the index over the vectors of this column away; may be repeated
+    #[arg(long = "no-vector-index", value_name = "COLUMN")]
+    no_vector_indexes: Vec<String>,
 }
 
 impl AlterArgs {
-    /// The change as message.
+    /// Whether vector indexes are made, changed or taken away, which rests on those that there are.
+    fn changes_indexes(&self) -> bool {
+        !self.options.vector_indexes.is_empty() || !self.no_vector_indexes.is_empty()
+    }
+
+    /// The indexes that the collection is to have.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] for an index that is both made and taken away, or taken from a column that is not there.
+    fn indexes(&self, collection: &Collection) -> Result<VectorIndexes, Failure> {
+        let made: Vec<pb_common::VectorIndex> = self.options.vector_indexes.iter().map(Into::into).collect();
+        for column in &self.no_vector_indexes {
+            if made.iter().any(|index| index.column == *column) {
+                let text =
+                    format!("the index of column '{column}' is both made and taken away; say one of the two");
+                return Err(Failure::Usage(text));
+            }
+            if !collection.columns.iter().any(|known| known.name == *column) {
+                let names = collection.columns.iter().map(|known| known.name.as_str());
+                let hint = near(column, names, "it has none");
+                return Err(Failure::Usage(format!("'{}' has no column '{column}'; {hint}", self.name)));
+            }
+        }
+        let present = collection.options.as_ref().map(|options| options.vector_indexes.clone());
+        let mut indexes = present.unwrap_or_default();
+        indexes.retain(|index| {
+            !self.no_vector_indexes.contains(&index.column)
+                && !made.iter().any(|made| made.column == index.column)
+        });
+        indexes.extend(made);
+        Ok(VectorIndexes { indexes })
+    }
+
+    /// The change as message, but for the indexes.
     ///
     /// # Errors
     /// [`Failure::Usage`] when nothing is changed, or something stands twice.
@@ -66,8 +113,11 @@ impl AlterArgs {
                 .then_some(partitions),
             clusters: (self.no_clusters || !given.clusters.is_empty()).then_some(clusters),
             query_timeout_ms: if self.no_query_timeout { Some(0) } else { message.query_timeout_ms },
+            key: if self.no_key { Some(String::new()) } else { given.key.clone() },
+            vector_indexes: None,
         };
-        if request == (AlterCollectionRequest { name: self.name.clone(), ..Default::default() }) {
+        let nothing = AlterCollectionRequest { name: self.name.clone(), ..Default::default() };
+        if request == nothing && !self.changes_indexes() {
             let text = "name what is to change, such as --fail-closed; `pointsman collection alter --help` lists it all";
             return Err(Failure::Usage(text.into()));
         }
@@ -77,8 +127,11 @@ impl AlterArgs {
 
 /// Changes options of a collection.
 pub(super) async fn alter(args: AlterArgs, target: &Target) -> anyhow::Result<()> {
-    let request = args.request()?;
+    let mut request = args.request()?;
     let coordinator = Coordinator::connect(target).await?;
+    if args.changes_indexes() {
+        request.vector_indexes = Some(args.indexes(&coordinator.collection(&args.name).await?)?);
+    }
     match answer(coordinator.catalog().alter_collection(request).await) {
         Ok(altered) => {
             let outcome = if altered.changed { "changed" } else { "has these options already" };
@@ -93,7 +146,7 @@ pub(super) async fn alter(args: AlterArgs, target: &Target) -> anyhow::Result<()
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use pointsman_proto::common::v1::{Sampler, Selector};
+    use pointsman_proto::common::v1::{Column, Metric, Sampler, Selector, VectorIndex};
 
     use super::*;
 
@@ -131,9 +184,10 @@ mod tests {
             placement_partitions: Some(PlacementPartitions::default()),
             clusters: Some(Clusters::default()),
             query_timeout_ms: Some(0),
+            key: Some(String::new()),
             ..Default::default()
         };
-        let line = "--no-samplers --no-placement-partitions --no-clusters --no-query-timeout";
+        let line = "--no-samplers --no-placement-partitions --no-clusters --no-query-timeout --no-key";
         assert_eq!(read(line), Ok(expected));
     }
 
@@ -141,5 +195,36 @@ mod tests {
     fn a_change_changes_something_and_does_not_contradict_itself() {
         assert!(read("").unwrap_err().contains("name what is to change"));
         assert!(read("--no-samplers --sampler few=first:2").unwrap_err().contains("cannot be used with"));
+        assert!(read("--no-key --key id").unwrap_err().contains("cannot be used with"));
+    }
+
+    #[test]
+    fn indexes_are_made_changed_and_taken_away_column_by_column() {
+        let index =
+            |column: &str, metric: Metric| VectorIndex { column: column.into(), metric: metric.into() };
+        let options = pb::CollectionOptions {
+            vector_indexes: vec![index("a", Metric::L2), index("b", Metric::L2)],
+            ..Default::default()
+        };
+        let column = |name: &str| Column { name: name.into(), ..Default::default() };
+        let columns = ["a", "b", "c"].map(column).into();
+        let collection = Collection { options: Some(options), columns, ..Default::default() };
+        let indexes = |line: &str| {
+            let words = ["alter", "t"].into_iter().chain(line.split_whitespace());
+            let args = Line::try_parse_from(words).unwrap().args;
+            assert!(args.request().unwrap().vector_indexes.is_none() && args.changes_indexes());
+            args.indexes(&collection).map(|all| all.indexes).map_err(|error| error.to_string())
+        };
+        let (a, c) = (index("a", Metric::Cosine), index("c", Metric::L2));
+        assert_eq!(indexes("--vector-index a:cosine"), Ok(vec![index("b", Metric::L2), a.clone()]));
+        assert_eq!(
+            indexes("--no-vector-index b --vector-index c --vector-index a:cosine"),
+            Ok(vec![c.clone(), a])
+        );
+        assert_eq!(indexes("--no-vector-index c --no-vector-index a"), Ok(vec![index("b", Metric::L2)]));
+        assert!(
+            indexes("--no-vector-index a --vector-index a").unwrap_err().contains("both made and taken away")
+        );
+        assert!(indexes("--no-vector-index cc").unwrap_err().contains("there are: a, b, c"));
     }
 }

@@ -1,7 +1,7 @@
 //! Options of collections on the command line, the same for `collection create` and `collection alter`.
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     time::Duration,
 };
 
@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use pointsman_ids::{
     ClusterName, NodeName,
     catalog::{CollectionOptions, RoutingOptions, Sampler, SelectorKind},
+    request::{Metric, VectorIndex},
 };
 
 use crate::{Failure, duration};
@@ -66,6 +67,13 @@ pub(super) struct OptionArgs {
     /// Deadline of its queries, such as 30s; the broker's unless chosen
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = duration::parse)]
     pub(super) query_timeout: Option<Duration>,
+    /// The column whose values name rows, for `pointsman get`, and for the order of rows that are equal otherwise
+    #[arg(long, value_name = "COLUMN")]
+    pub(super) key: Option<String>,
+    /// Index the vectors of a column for `pointsman search`, by this metric: l2 (unless chosen), inner_product or cosine;
+    /// may be repeated. Searches by another metric are exact
+    #[arg(long = "vector-index", value_name = "COLUMN[:METRIC]", value_parser = vector_index)]
+    pub(super) vector_indexes: Vec<VectorIndex>,
 }
 
 /// A placement partition with its replica groups.
@@ -79,7 +87,7 @@ impl OptionArgs {
     /// The options, with defaults where nothing was said.
     ///
     /// # Errors
-    /// [`Failure::Usage`] for a placement partition that stands twice.
+    /// [`Failure::Usage`] for a placement partition that stands twice, or a column with two indexes.
     pub(super) fn options(&self, shards: u32) -> Result<CollectionOptions, Failure> {
         let routing = RoutingOptions {
             selector: self.selector.map_or(SelectorKind::Balanced, SelectorKind::from),
@@ -89,8 +97,26 @@ impl OptionArgs {
             samplers: self.samplers.clone(),
             replica_groups: self.replica_groups()?,
         };
-        let (clusters, query_timeout) = (self.clusters.clone(), self.query_timeout);
-        Ok(CollectionOptions { shards, routing, clusters, query_timeout, ..CollectionOptions::default() })
+        Ok(CollectionOptions {
+            shards,
+            routing,
+            clusters: self.clusters.clone(),
+            query_timeout: self.query_timeout,
+            key: self.key.clone(),
+            vector_indexes: self.vector_indexes()?,
+            ..CollectionOptions::default()
+        })
+    }
+
+    fn vector_indexes(&self) -> Result<Vec<VectorIndex>, Failure> {
+        let mut seen = BTreeSet::new();
+        match self.vector_indexes.iter().find(|index| !seen.insert(index.column.as_str())) {
+            None => Ok(self.vector_indexes.clone()),
+            Some(twice) => Err(Failure::Usage(format!(
+                "column '{}' would have two vector indexes; keep the one with the metric that searches use",
+                twice.column
+            ))),
+        }
     }
 
     fn replica_groups(&self) -> Result<BTreeMap<u32, Vec<Vec<NodeName>>>, Failure> {
@@ -121,6 +147,20 @@ fn sampler(text: &str) -> Result<Sampler, String> {
         return Err(wrong());
     }
     Ok(Sampler { name: name.trim().to_owned(), first_n })
+}
+
+/// Reads `COLUMN[:METRIC]`; what follows the last colon is the metric.
+fn vector_index(text: &str) -> Result<VectorIndex, String> {
+    let (column, metric) = match text.rsplit_once(':') {
+        Some((column, metric)) => {
+            (column, metric.trim().parse::<Metric>().map_err(|error| error.to_string())?)
+        }
+        None => (text, Metric::default()),
+    };
+    if column.trim().is_empty() {
+        return Err("write COLUMN or COLUMN:METRIC, such as embedding:cosine".to_owned());
+    }
+    Ok(VectorIndex { column: column.trim().to_owned(), metric })
 }
 
 /// Reads `N=NODES/NODES`.
@@ -165,7 +205,8 @@ mod tests {
         let read = read(
             "--selector multi_stage_replica_group --consistent-replicas --fixed-replica=true --fail-closed \
              --sampler few=first:2 --sampler most=first:100 --placement-partition 0=n1,n2/n3,n4 \
-             --placement-partition 7=n5/n6 --clusters local,east --query-timeout 30s",
+             --placement-partition 7=n5/n6 --clusters local,east --query-timeout 30s --key id \
+             --vector-index v --vector-index w:cosine",
         );
         let expected = CollectionOptions {
             shards: 1,
@@ -185,6 +226,11 @@ mod tests {
             },
             clusters: vec!["local".parse().unwrap(), "east".parse().unwrap()],
             query_timeout: Some(Duration::from_secs(30)),
+            key: Some("id".into()),
+            vector_indexes: vec![
+                VectorIndex { column: "v".into(), metric: Metric::L2 },
+                VectorIndex { column: "w".into(), metric: Metric::Cosine },
+            ],
             ..CollectionOptions::default()
         };
         assert_eq!(read, Ok(expected));
@@ -206,6 +252,9 @@ mod tests {
             ("--clusters local,,east", "is not a cluster name"),
             ("--fail-closed=maybe", "true, false"),
             ("--selector best", "replica_group"),
+            ("--vector-index v:euclid", "inner_product"),
+            ("--vector-index :l2", "embedding:cosine"),
+            ("--vector-index v:l2 --vector-index v", "two vector indexes"),
         ] {
             let text = read(line).unwrap_err();
             assert!(text.contains(right), "{line}: {text}");

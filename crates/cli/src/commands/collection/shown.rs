@@ -31,7 +31,19 @@ pub(super) fn lines(options: &CollectionOptions) -> Vec<String> {
     let timeout = options
         .query_timeout
         .map(|timeout| format!("query timeout: {}", humantime::format_duration(timeout)));
-    switches.chain(samplers).chain(partitions).chain(clusters).chain(timeout).collect()
+    let key = options.key.as_ref().map(|key| format!("key: {key}"));
+    let indexes = options
+        .vector_indexes
+        .iter()
+        .map(|index| format!("vector index: {} by {}", index.column, index.metric));
+    key.into_iter()
+        .chain(indexes)
+        .chain(switches)
+        .chain(samplers)
+        .chain(partitions)
+        .chain(clusters)
+        .chain(timeout)
+        .collect()
 }
 
 /// All options, by name.
@@ -43,9 +55,13 @@ pub(super) fn json(options: &CollectionOptions) -> Map<String, Value> {
         (number.to_string(), json!(groups))
     });
     let clusters: Vec<&str> = options.clusters.iter().map(|cluster| cluster.as_str()).collect();
+    let indexes = options.vector_indexes.iter();
+    let indexes = indexes.map(|index| json!({ "column": index.column, "metric": index.metric.as_str() }));
     let timeout = options.query_timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     [
         ("shards", json!(options.shards)),
+        ("key", json!(options.key)),
+        ("vector_indexes", indexes.collect()),
         ("selector", json!(routing.selector.as_str())),
         ("consistent_replicas", json!(routing.consistent_replicas)),
         ("fixed_replica", json!(routing.fixed_replica)),
@@ -69,7 +85,10 @@ fn names(nodes: &[NodeName]) -> Vec<&str> {
 mod tests {
     use std::{collections::BTreeMap, time::Duration};
 
-    use pointsman_ids::catalog::{RoutingOptions, Sampler, SelectorKind};
+    use pointsman_ids::{
+        catalog::{RoutingOptions, Sampler, SelectorKind},
+        request::{Metric, VectorIndex},
+    };
 
     use super::*;
 
@@ -87,7 +106,8 @@ mod tests {
             clusters: vec!["local".parse().unwrap(), "east".parse().unwrap()],
             query_timeout: Some(Duration::from_secs(30)),
             serve_before_promotion: true,
-            ..CollectionOptions::default()
+            key: Some("id".into()),
+            vector_indexes: vec![VectorIndex { column: "v".into(), metric: Metric::Cosine }],
         }
     }
 
@@ -95,6 +115,8 @@ mod tests {
     fn only_what_was_chosen_is_told() {
         assert_eq!(lines(&CollectionOptions::default()), [""; 0]);
         let expected = [
+            "key: id",
+            "vector index: v by cosine",
             "fail closed: no segment is read from an excluded node",
             "serve before promotion: queries see new segments as they are loaded",
             "sampler few: the first 2 segments by name",
@@ -108,7 +130,7 @@ mod tests {
     #[test]
     fn json_holds_every_option() {
         let expected = json!({
-            "shards": 2, "selector": "multi_stage_replica_group", "consistent_replicas": false,
+            "shards": 2, "key": "id", "vector_indexes": [{"column": "v", "metric": "cosine"}], "selector": "multi_stage_replica_group", "consistent_replicas": false,
             "fixed_replica": false, "fail_closed": true, "samplers": {"few": {"first_n": 2}},
             "replica_groups": {"0": [["n1", "n2"], ["n3"]]}, "clusters": ["local", "east"],
             "query_timeout_ms": 30_000, "serve_before_promotion": true,
