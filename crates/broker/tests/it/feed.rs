@@ -8,6 +8,7 @@ use pointsman_proto::broker::v1::{
     AcknowledgeRequest, AcknowledgeResponse, WatchRequest, WatchResponse,
     routing_feed_server::{RoutingFeed, RoutingFeedServer},
 };
+use pointsman_testkit::free_address;
 use tokio::{runtime::Runtime, sync::watch};
 use tokio_stream::{StreamExt, wrappers::WatchStream};
 use tonic::{
@@ -28,7 +29,7 @@ impl Feed {
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let incoming = {
             let _inside = runtime.enter();
-            TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap()
+            TcpIncoming::bind(free_address().unwrap()).unwrap()
         };
         let url = format!("http://{}", incoming.local_addr().unwrap());
         let (snapshots, receiver) = watch::channel(first);

@@ -11,5 +11,6 @@ mod health;
 mod limits;
 mod routes;
 mod scope;
+mod shards;
 mod surfaces;
 mod worker;

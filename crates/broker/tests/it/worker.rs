@@ -10,6 +10,7 @@ use std::{
 use pointsman_channels::{ChannelSettings, Channels};
 use pointsman_engine::{SegmentFile, SegmentStore, WorkerSettings, worker_routes};
 use pointsman_ids::SegmentId;
+use pointsman_testkit::free_address;
 use tokio::runtime::Runtime;
 use tonic::transport::{Server, server::TcpIncoming};
 
@@ -66,7 +67,7 @@ impl Worker {
         };
         let incoming = {
             let _inside = runtime.enter();
-            TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap().with_nodelay(Some(true))
+            TcpIncoming::bind(free_address().unwrap()).unwrap().with_nodelay(Some(true))
         };
         let url = format!("http://{}", incoming.local_addr().unwrap());
         runtime.spawn(Server::builder().add_routes(routes).serve_with_incoming(incoming));
