@@ -16,6 +16,7 @@ Examples:
   pointsman replay scenarios/
   pointsman replay --explain scenarios/routing/strict-a-gap-takes-the-replica-out.yaml
   pointsman replay --explain scenarios/readiness/ready-leaders-only-in-the-other-group.yaml
+  pointsman replay scenarios/shard-client/execute-scoped-never-leaves-its-group.yaml
   pointsman replay --format json my-question.yaml
   generate-scenario | pointsman replay -
 
