@@ -124,3 +124,37 @@ impl MeasuredWork<()> for Scan<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_queries_are_answered_as_each_alone_across_blocks() {
+        let number = |at: usize| (at.wrapping_mul(2_654_435_761) % 1_000) as f32 / 500.0 - 1.0;
+        let dims = 100;
+        let numbers: Vec<f32> = (0..1_000 * dims).map(number).collect();
+        let queries: Vec<f32> = (7..7 + 5 * dims).map(number).collect();
+        let (vectors, queries) =
+            (Vectors::new(&numbers, dims).unwrap(), Vectors::new(&queries, dims).unwrap());
+        assert!(numbers.len() * size_of::<f32>() > 5 * BLOCK);
+        let third = RowSet::new(1_000, |row| row % 3 == 1);
+        for metric in Metric::ALL {
+            for accept in [None, Some(&third)] {
+                let alone = queries.iter().map(|query| nearest(vectors, metric, query, 20, accept).unwrap());
+                let together = nearest_to_each(vectors, metric, queries, 20, accept).unwrap();
+                assert_eq!(together, alone.collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let vectors = Vectors::new(&[0.0; 6], 3).unwrap();
+        let dims = Err(Error::Dims { expected: 3, found: 2 });
+        assert_eq!(nearest(vectors, Metric::L2, &[0.0; 2], 1, None), dims);
+        let set = RowSet::new(3, |_| true);
+        let rows = Err(Error::Rows { expected: 2, found: 3 });
+        assert_eq!(nearest(vectors, Metric::L2, &[0.0; 3], 1, Some(&set)), rows);
+    }
+}

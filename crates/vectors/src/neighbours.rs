@@ -49,27 +49,34 @@ impl Nearest {
         Self { heap: BinaryHeap::with_capacity(most), most, bound }
     }
 
-    /// Takes a neighbour if it is among the nearest.
+    /// Takes a neighbour if it is among the nearest, and says whether it did.
     #[inline]
-    pub(crate) fn offer(&mut self, neighbour: Neighbour) {
-        if neighbour.distance <= self.bound {
-            self.take(neighbour);
-        }
+    pub(crate) fn offer(&mut self, neighbour: Neighbour) -> bool {
+        neighbour.distance <= self.bound && self.take(neighbour)
     }
 
-    fn take(&mut self, neighbour: Neighbour) {
-        if self.heap.len() < self.most {
+    fn take(&mut self, neighbour: Neighbour) -> bool {
+        if !self.is_full() {
             self.heap.push(neighbour);
         } else if let Some(mut worst) = self.heap.peek_mut()
             && neighbour < *worst
         {
             *worst = neighbour;
+        } else {
+            return false;
         }
-        if self.heap.len() == self.most
+        if self.is_full()
             && let Some(worst) = self.heap.peek()
         {
             self.bound = worst.distance;
         }
+        true
+    }
+
+    /// Whether another one is taken only in place of one.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.heap.len() == self.most
     }
 
     /// Nothing farther than this is taken.
@@ -90,7 +97,9 @@ mod tests {
 
     fn rows(most: usize, offers: &[(f32, u32)]) -> Vec<u32> {
         let mut nearest = Nearest::new(most, offers.len());
-        offers.iter().for_each(|&(distance, row)| nearest.offer(Neighbour { distance, row }));
+        for &(distance, row) in offers {
+            nearest.offer(Neighbour { distance, row });
+        }
         nearest.into_sorted().iter().map(|neighbour| neighbour.row).collect()
     }
 

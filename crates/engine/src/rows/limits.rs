@@ -16,7 +16,7 @@ pub const MAX_CANDIDATES: u32 = 16_384;
 /// Bytes of the rows of one answer. What carries them has to take a little more, for schema and padding.
 pub const MAX_ANSWER_BYTES: usize = 64 << 20;
 /// Rows that an index looks at closely where nothing is said.
-pub const DEFAULT_CANDIDATES: u32 = 192;
+pub const DEFAULT_CANDIDATES: u32 = pointsman_vectors::Index::CANDIDATES as u32;
 
 /// `parameter_too_large` when `have` is over `limit`.
 pub(super) fn at_most(what: &str, have: usize, limit: usize) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Building the graph, in batches: the rows of a batch look for their links in the graph as it was before, side by side, and
 //! are then put into it in one order. So it comes out the same with any number of threads.
 
-use std::{panic, thread};
+use std::{collections::BTreeSet, panic, thread};
 
 use pointsman_ids::request::Metric;
 
@@ -9,7 +9,9 @@ use super::{
     BuildOptions,
     choose::choose,
     graph::{BASE_LINKS, Graph, LINKS, Layer, MAX_LAYERS},
-    walk::Walker,
+    mix,
+    twins::Twins,
+    walk::{Walker, Wanted},
 };
 use crate::{Error, Neighbour, Vectors, distance::Measure, neighbours::Nearest};
 
@@ -32,15 +34,19 @@ fn most(height: usize) -> usize {
     if height == 0 { BASE_LINKS } else { LINKS }
 }
 
-/// Builds the graph of those vectors whose numbers are finite.
+/// Builds the graph of those vectors whose numbers are finite, of equal ones the first.
 pub(crate) fn build(
     vectors: Vectors<'_>,
     metric: Metric,
     options: &BuildOptions,
     seed: u64,
     cancelled: &(dyn Fn() -> bool + Sync),
-) -> Result<Graph, Error> {
-    let order = order(vectors, seed);
+) -> Result<(Graph, Twins), Error> {
+    let finite =
+        vectors.iter().zip(0_u32..).filter(|(vector, _)| vector.iter().all(|value| value.is_finite()));
+    let finite: Vec<u32> = finite.map(|(_, row)| row).collect();
+    let twins = Twins::find(vectors, finite.iter().copied());
+    let order = order(&finite, &twins, seed);
     let top = order.first().map_or(0, |(height, _)| *height);
     let layer = |height: usize| {
         let rows = order.iter().take_while(|(highest, _)| *highest >= height).map(|(_, row)| *row);
@@ -57,16 +63,17 @@ pub(crate) fn build(
         builder.insert(&order[done..done + batch])?;
         done += batch;
     }
-    builder.finish()
+    Ok((builder.finish()?, twins))
 }
 
 /// Rows in the order of their insertion, each with the highest layer that it is in: from the highest layers down, so that these
 /// are a fair sample early on, and by chance, so that rows which resemble each other do not come together.
-fn order(vectors: Vectors<'_>, seed: u64) -> Vec<(usize, u32)> {
-    let finite =
-        vectors.iter().zip(0_u32..).filter(|(vector, _)| vector.iter().all(|value| value.is_finite()));
-    let mut drawn: Vec<(usize, u64, u32)> = finite
-        .map(|(_, row)| {
+fn order(rows: &[u32], twins: &Twins, seed: u64) -> Vec<(usize, u32)> {
+    let [_, others] = twins.numbers();
+    let others: BTreeSet<u32> = others.iter().copied().collect();
+    let firsts = rows.iter().filter(|row| !others.contains(row));
+    let mut drawn: Vec<(usize, u64, u32)> = firsts
+        .map(|&row| {
             let number = mix(seed ^ mix(row.into()));
             let height = number.trailing_zeros() / LINKS.ilog2();
             ((height as usize).min(MAX_LAYERS - 1), number, row)
@@ -74,14 +81,6 @@ fn order(vectors: Vectors<'_>, seed: u64) -> Vec<(usize, u32)> {
         .collect();
     drawn.sort_unstable_by(|a, b| b.cmp(a));
     drawn.into_iter().map(|(height, _, row)| (height, row)).collect()
-}
-
-/// SplitMix64: a number of which every bit depends on every bit of `state`.
-fn mix(state: u64) -> u64 {
-    let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    state ^ (state >> 31)
 }
 
 struct Builder<'a> {
@@ -125,8 +124,15 @@ impl Builder<'_> {
         let mut entries: Vec<u32> = self.graph.entry.into_iter().collect();
         let mut links = Vec::with_capacity(highest + 1);
         for height in (0..=self.graph.top()).rev() {
-            let wanted = if height > highest { 1 } else { self.options.candidates.max(1) };
-            let found = walker.walk(self.graph.layer(height), &measure, &entries, wanted, None, usize::MAX);
+            let most_found = if height > highest { 1 } else { self.options.candidates.max(1) };
+            let found = walker.walk(
+                self.graph.layer(height),
+                &measure,
+                &entries,
+                most_found,
+                Wanted::default(),
+                usize::MAX,
+            );
             let found = found.map(Nearest::into_sorted).unwrap_or_default();
             if height <= highest {
                 let to = choose(self.vectors, self.metric, &found, LINKS);

@@ -1,10 +1,11 @@
 //! The bytes of an index, all numbers little-endian `u32`:
 //!
 //! ```text
-//! "PMVECTOR" | format | metric | rows | dims | BLAKE3 of the vectors, 32 bytes | entry or NONE | layers above the lowest
+//! "PMVECTOR" | format | metric | rows | dims | BLAKE3 of the vectors, 32 bytes | entry or NONE | twins | layers above the lowest
 //! for each of these, from below: rows in it
 //! links of the lowest layer: rows x BASE_LINKS
 //! for each of the others, from below: its rows, then links: rows in it x LINKS
+//! twins: their firsts, then the others
 //! BLAKE3 of all before, 32 bytes
 //! ```
 
@@ -13,6 +14,7 @@ use pointsman_ids::request::Metric;
 use super::{
     Index,
     graph::{BASE_LINKS, Graph, LINKS, Layer, MAX_LAYERS, NONE},
+    twins::Twins,
 };
 use crate::Error;
 
@@ -32,7 +34,8 @@ impl Index {
         put(&mut bytes, &[FORMAT, number_of(self.metric), self.rows as u32, self.dims as u32]);
         bytes.extend(self.checksum);
         let (base, above) = self.graph.layers();
-        put(&mut bytes, &[self.graph.entry.unwrap_or(NONE), above.len() as u32]);
+        let [firsts, others] = self.twins.numbers();
+        put(&mut bytes, &[self.graph.entry.unwrap_or(NONE), others.len() as u32, above.len() as u32]);
         for layer in above {
             put(&mut bytes, &[layer.rows().len() as u32]);
         }
@@ -41,6 +44,8 @@ impl Index {
             put(&mut bytes, layer.rows());
             put(&mut bytes, layer.links());
         }
+        put(&mut bytes, firsts);
+        put(&mut bytes, others);
         bytes.extend(blake3::hash(&bytes).as_bytes());
         bytes
     }
@@ -76,6 +81,7 @@ fn read(mut rest: Rest<'_>) -> Result<Index, Error> {
     let [rows, dims] = [rest.number()? as usize, rest.number()? as usize];
     let checksum = rest.take(HASH)?.try_into().map_err(|_| CUT_OFF)?;
     let entry = Some(rest.number()?).filter(|entry| *entry != NONE);
+    let twins = rest.number()? as usize;
     let above = rest.number()? as usize;
     if dims == 0 || above >= MAX_LAYERS || entry.is_some_and(|entry| entry as usize >= rows) {
         return Err(Error::Damaged("its head contradicts itself"));
@@ -87,13 +93,15 @@ fn read(mut rest: Rest<'_>) -> Result<Index, Error> {
         let members = rest.numbers(count, 1)?;
         above.push(Layer::with_links(Some(members), rest.numbers(count, LINKS)?, LINKS));
     }
+    let (firsts, others) = (rest.numbers(twins, 1)?, rest.numbers(twins, 1)?);
     if !rest.0.is_empty() {
         return Err(Error::Damaged("it is too long"));
     }
-    if !above.iter().chain([&base]).all(|layer| layer.is_sound(rows)) {
+    let twins = Twins::from_numbers(firsts, others, rows);
+    let (Some(twins), true) = (twins, above.iter().chain([&base]).all(|layer| layer.is_sound(rows))) else {
         return Err(Error::Damaged("it names rows that it does not have"));
-    }
-    Ok(Index { metric, dims, rows, checksum, graph: Graph::new(base, above, entry) })
+    };
+    Ok(Index { metric, dims, rows, checksum, graph: Graph::new(base, above, entry), twins })
 }
 
 /// What was not read yet.

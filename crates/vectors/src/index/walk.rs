@@ -2,11 +2,33 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap, hint::black_box};
 
-use super::graph::Layer;
+use super::{graph::Layer, twins::Twins};
 use crate::{Neighbour, RowSet, Vectors, distance::Measure, neighbours::Nearest};
 
 /// Numbers of a vector that are fetched from memory together.
 const LINE: usize = 64 / size_of::<f32>();
+
+/// Which rows may be found.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted<'a> {
+    /// These alone; `None`: all.
+    pub(crate) accept: Option<&'a RowSet>,
+    /// With those that they stand for.
+    pub(crate) twins: Option<&'a Twins>,
+}
+
+impl Wanted<'_> {
+    /// Offers a row that a walk came by, and those that it stands for.
+    fn offer(&self, found: &mut Nearest, distance: f32, row: u32) {
+        let twins = self.twins.map_or(&[][..], |twins| twins.of(row));
+        for row in [row].iter().chain(twins).copied() {
+            // They are ascending: of equally near ones no later is taken.
+            if self.accept.is_none_or(|set| set.contains(row)) && !found.offer(Neighbour { distance, row }) {
+                break;
+            }
+        }
+    }
+}
 
 /// Memory of a walk, for the next one to use again.
 #[derive(Debug)]
@@ -24,15 +46,15 @@ impl<'a> Walker<'a> {
         Self { vectors, visited, frontier: BinaryHeap::new(), fresh: Vec::new() }
     }
 
-    /// The `most` nearest rows of `accept` that a walk from `entries` comes by. It ends where nothing nearer than all of them is
-    /// left to go on from. `None`: it would have had to look at more than `budget` rows.
+    /// The `most` nearest wanted rows that a walk from `entries` comes by. It ends where nothing nearer than all of them is left
+    /// to go on from, so among many that are equally near it does not go on for long. `None`: it would have had to look at more than `budget` rows.
     pub(crate) fn walk(
         &mut self,
         layer: &Layer,
         measure: &Measure<'_>,
         entries: &[u32],
         most: usize,
-        accept: Option<&RowSet>,
+        wanted: Wanted<'_>,
         budget: usize,
     ) -> Option<Nearest> {
         self.visited.fill(0);
@@ -48,11 +70,9 @@ impl<'a> Walker<'a> {
                 // Where nothing can be said of a row, its links may still lead on.
                 let way =
                     Neighbour { distance: if distance.is_nan() { f32::INFINITY } else { distance }, row };
-                if way.distance <= found.bound() {
+                if !found.is_full() || way.distance < found.bound() {
                     self.frontier.push(Reverse(way));
-                    if accept.is_none_or(|set| set.contains(row)) {
-                        found.offer(Neighbour { distance, row });
-                    }
+                    wanted.offer(&mut found, distance, row);
                 }
             }
             match self.frontier.pop() {
@@ -76,5 +96,41 @@ impl<'a> Walker<'a> {
         }
         let lines = self.fresh.iter().flat_map(|&row| self.vectors.row(row).iter().step_by(LINE));
         black_box(lines.fold(0, |all, value| all ^ value.to_bits()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pointsman_ids::request::Metric;
+
+    use super::*;
+
+    /// Rows on a line, each linked to both beside it.
+    fn line(rows: u32) -> Layer {
+        let mut layer = Layer::new(None, rows as usize, 2);
+        for row in 0..rows {
+            let beside: Vec<u32> =
+                row.checked_sub(1).into_iter().chain([row + 1]).filter(|to| *to < rows).collect();
+            layer.set(row, &beside);
+        }
+        layer
+    }
+
+    #[test]
+    fn a_walk_goes_on_from_the_nearest_and_ends_with_its_budget() {
+        let numbers: Vec<f32> = (0..100_u8).map(f32::from).collect();
+        let vectors = Vectors::new(&numbers, 1).unwrap();
+        let measure = Measure::new(Metric::L2, &[60.2]);
+        let mut walker = Walker::new(vectors);
+        let mut found = |most, accept: Option<&RowSet>, budget| {
+            let found =
+                walker.walk(&line(100), &measure, &[50], most, Wanted { accept, twins: None }, budget)?;
+            Some(found.into_sorted().iter().map(|found| found.row).collect::<Vec<_>>())
+        };
+        assert_eq!(found(3, None, 100), Some(vec![60, 61, 59]));
+        assert_eq!(found(1, None, 20), Some(vec![60]));
+        let far = RowSet::new(100, |row| row < 2);
+        assert_eq!(found(2, Some(&far), 100), Some(vec![1, 0]), "the way to them leads through others");
+        assert_eq!(found(2, Some(&far), 70), None);
     }
 }
