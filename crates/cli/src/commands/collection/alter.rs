@@ -225,6 +225,6 @@ mod tests {
         assert!(
             indexes("--no-vector-index a --vector-index a").unwrap_err().contains("both made and taken away")
         );
-        assert!(indexes("--no-vector-index cc").unwrap_err().contains("there are: a, b, c"));
+        assert!(indexes("--no-vector-index zzz").unwrap_err().contains("there are: a, b, c"));
     }
 }
