@@ -121,20 +121,11 @@ impl Memory {
 
     /// Drops all that belongs to a segment; what a request still uses goes with that request.
     pub fn forget(&self, segment: SegmentId) {
-        self.drop_where(|key| key.segment == segment);
-    }
-
-    /// Drops one thing.
-    pub(super) fn forget_one(&self, gone: &Key) {
-        self.drop_where(|key| key == gone);
-    }
-
-    fn drop_where(&self, gone: impl Fn(&Key) -> bool) {
         let mut dropped = vec![];
         let mut slots = self.0.slots.lock();
         let Slots { by_key, by_use, .. } = &mut *slots;
         by_key.retain(|key, slot| {
-            let go = gone(key);
+            let go = key.segment == segment;
             if go {
                 by_use.remove(&slot.used_at);
                 dropped.push(Arc::clone(&slot.cell));
@@ -236,5 +227,89 @@ enum Unfilled {
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Memory").field("used", &self.used()).field("capacity", &self.capacity()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pointsman_ids::{Error, ErrorCode};
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    fn key(segment: u64) -> Key {
+        Key { segment: SegmentId(segment), what: What::Footer }
+    }
+
+    async fn load(memory: &Memory, segment: u64, bytes: u64) -> Option<Arc<Kept<u64>>> {
+        memory.get(&key(segment), bytes, async { Ok(segment) }, |_| bytes).await.unwrap()
+    }
+
+    fn fails() -> Result<u64> {
+        Err(Error::new(ErrorCode::NodeIoError, "no"))
+    }
+
+    #[tokio::test]
+    async fn what_was_not_used_for_long_goes_first_and_what_is_used_stays() {
+        let memory = Memory::new(100);
+        let first = load(&memory, 1, 40).await.unwrap();
+        drop((load(&memory, 2, 30).await, load(&memory, 3, 30).await));
+        drop(load(&memory, 2, 30).await);
+        assert_eq!(memory.used(), 100);
+        drop(load(&memory, 4, 20).await.unwrap());
+        assert_eq!(memory.used(), 90, "3 went");
+        assert!(load(&memory, 5, 70).await.is_none(), "1 is in use");
+        assert_eq!(memory.used(), 40, "what could go for it went");
+        assert_eq!(**first, 1);
+        drop(first);
+        assert!(load(&memory, 5, 100).await.is_some());
+        assert!(load(&memory, 6, 101).await.is_none(), "more than there is");
+    }
+
+    #[tokio::test]
+    async fn one_loads_for_all_and_the_next_one_if_it_goes_away() {
+        let memory = Memory::new(100);
+        let (started, go) = (Notify::new(), Notify::new());
+        let slow = async {
+            started.notify_one();
+            go.notified().await;
+            Ok(7_u64)
+        };
+        let first_key = key(1);
+        let mut first = Box::pin(memory.get(&first_key, 10, slow, |_| 10));
+        tokio::select! {
+            biased;
+            _ = &mut first => panic!("it waits"),
+            () = started.notified() => {}
+        }
+        let second_key = key(1);
+        let mut second = Box::pin(memory.get(&second_key, 10, async { Ok(8_u64) }, |_| 10));
+        assert!(futures::poll!(&mut second).is_pending(), "the first one loads");
+        drop(first);
+        assert_eq!(**second.await.unwrap().unwrap(), 8);
+        let third = memory.get(&key(1), 10, async { panic!("it is there") }, |_: &u64| 10);
+        assert_eq!(**third.await.unwrap().unwrap(), 8);
+    }
+
+    #[tokio::test]
+    async fn what_fails_leaves_nothing_behind() {
+        let memory = Memory::new(100);
+        let failed = memory.get(&key(1), 60, async { fails() }, |_| 60).await;
+        assert_eq!(failed.err().map(|error| error.code()), Some(ErrorCode::NodeIoError));
+        assert_eq!(memory.used(), 0);
+        assert!(memory.0.slots.lock().by_key.is_empty() && memory.0.slots.lock().by_use.is_empty());
+        assert!(load(&memory, 1, 60).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn what_is_forgotten_counts_until_its_last_user_is_done() {
+        let memory = Memory::new(100);
+        let used = load(&memory, 1, 60).await.unwrap();
+        drop(load(&memory, 2, 30).await);
+        memory.forget(SegmentId(1));
+        memory.forget(SegmentId(2));
+        assert_eq!(memory.used(), 60);
+        drop(used);
+        assert_eq!(memory.used(), 0);
     }
 }

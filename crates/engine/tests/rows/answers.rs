@@ -16,7 +16,7 @@ use pointsman_ids::{
 use crate::world::{Row, Store, THREADS, ask, table};
 
 fn row(id: i64, v: &[f32]) -> Row {
-    Row { id: Some(id), name: Some("x"), n: i32::try_from(id).unwrap() % 10, v: Some(v.to_vec()) }
+    Row { id: Some(id), name: Some("x"), n: i32::try_from(id).expect("small") % 10, v: Some(v.to_vec()) }
 }
 
 fn line(rows: std::ops::Range<i64>) -> Vec<Row> {

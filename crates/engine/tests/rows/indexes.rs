@@ -38,13 +38,13 @@ fn store() -> (Store, Vec<Vec<f32>>) {
 
 fn build(store: &Store, id: u64, index: &VectorIndex) -> PathBuf {
     let path = store.folder().join(format!("{id}.{}", index_file_name(index)));
-    let mut file = File::create(&path).unwrap();
-    build_index(store.path(id), index, &mut file, &Memory::new(16 << 20), &|| false).unwrap();
+    let mut file = File::create(&path).expect("a file");
+    build_index(store.path(id), index, &mut file, &Memory::new(16 << 20), &|| false).expect("an index");
     path
 }
 
 fn found(store: &Arc<Store>, memory: &Memory, table: &Table, search: &Search) -> (BTreeSet<(u32, i64)>, u64) {
-    let (rows, looked) = ask(store, memory, table, Question::Search(search.clone())).unwrap();
+    let (rows, looked) = ask(store, memory, table, Question::Search(search.clone())).expect("an answer");
     let queries = rows["_query"].as_primitive::<UInt32Type>().values();
     let ids = rows["id"].as_primitive::<Int64Type>().values();
     (queries.iter().copied().zip(ids.iter().copied()).collect(), looked.indexed_segments)

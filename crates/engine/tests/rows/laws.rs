@@ -49,7 +49,7 @@ fn store(segments: &[Vec<Row>], group: usize) -> Arc<Store> {
     let mut first = 0;
     for (id, rows) in (10..).zip(segments) {
         store.add(id, rows, DIMS, group, first);
-        first += u32::try_from(rows.len()).unwrap();
+        first += u32::try_from(rows.len()).expect("few");
     }
     Arc::new(store)
 }
@@ -74,16 +74,16 @@ fn answer(checked: &Checked, store: &Arc<Store>, memory: &Memory, split: &Split)
             .filter(|(_, of)| **of == part)
             .map(|(id, _)| id)
             .collect();
-        let (part, looked) = THREADS.block_on(checked.answer(&own, &rows, memory)).unwrap();
+        let (part, looked) = THREADS.block_on(checked.answer(&own, &rows, memory)).expect("an answer");
         assert_eq!(looked.segments, own.len() as u64);
-        checked.decode(part.encode().unwrap()).unwrap()
+        checked.decode(part.encode().expect("an answer")).expect("an answer")
     };
     let (early, late): (Vec<(usize, Part)>, _) =
         (0..4).map(|at| (at, part(at))).partition(|(at, _)| split.early[*at]);
     let parts = |parts: Vec<(usize, Part)>| parts.into_iter().map(|(_, part)| part);
-    let merged = checked.merge(parts(early).collect()).unwrap();
+    let merged = checked.merge(parts(early).collect()).expect("an answer");
     let all = parts(late).chain([merged]).collect();
-    checked.finish(&checked.merge(all).unwrap()).unwrap()
+    checked.finish(&checked.merge(all).expect("an answer")).expect("an answer")
 }
 
 fn tags(rows: &RecordBatch) -> Vec<u32> {

@@ -22,7 +22,7 @@ use crate::world::{Row, Store, THREADS, table};
 fn batch() -> RecordBatch {
     let numbers: ArrayRef = Arc::new(UInt32Array::from(vec![Some(1), None, Some(3)]));
     let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), Some("bc"), None]));
-    RecordBatch::try_from_iter([("n", numbers), ("t", texts)]).unwrap()
+    RecordBatch::try_from_iter([("n", numbers), ("t", texts)]).expect("a batch")
 }
 
 #[test]

@@ -31,7 +31,7 @@ use tokio::runtime::Runtime;
 
 /// Where answers are computed.
 pub(crate) static THREADS: LazyLock<Runtime> =
-    LazyLock::new(|| tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap());
+    LazyLock::new(|| tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("threads"));
 
 /// A row of the collection.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,7 +79,7 @@ impl RowStore for Store {
 impl Store {
     pub(crate) fn new() -> Self {
         Self {
-            folder: tempfile::tempdir().unwrap(),
+            folder: tempfile::tempdir().expect("a folder"),
             segments: BTreeMap::new(),
             indexes: BTreeMap::new(),
             suspected: Mutex::default(),
@@ -120,9 +120,10 @@ pub(crate) fn write(path: &Path, batch: &RecordBatch, group: usize) {
         .set_write_batch_size(1.max(group / 2))
         .build();
     let mut writer =
-        ArrowWriter::try_new(File::create(path).unwrap(), batch.schema(), Some(properties)).unwrap();
-    writer.write(batch).unwrap();
-    writer.close().unwrap();
+        ArrowWriter::try_new(File::create(path).expect("a file"), batch.schema(), Some(properties))
+            .expect("it can be written");
+    writer.write(batch).expect("it can be written");
+    writer.close().expect("it can be written");
 }
 
 pub(crate) fn vectors<'a>(rows: impl ExactSizeIterator<Item = Option<&'a [f32]>>, dims: usize) -> ArrayRef {
@@ -131,7 +132,12 @@ pub(crate) fn vectors<'a>(rows: impl ExactSizeIterator<Item = Option<&'a [f32]>>
     let numbers: Float32Array = numbers.collect::<Vec<_>>().into();
     let present: NullBuffer = rows.iter().map(Option::is_some).collect();
     let item = Arc::new(Field::new_list_field(DataType::Float32, true));
-    Arc::new(FixedSizeListArray::new(item, i32::try_from(dims).unwrap(), Arc::new(numbers), Some(present)))
+    Arc::new(FixedSizeListArray::new(
+        item,
+        i32::try_from(dims).expect("few"),
+        Arc::new(numbers),
+        Some(present),
+    ))
 }
 
 fn batch(rows: &[Row], dims: usize, first: u32) -> RecordBatch {
@@ -146,7 +152,7 @@ fn batch(rows: &[Row], dims: usize, first: u32) -> RecordBatch {
         ("name", Arc::new(names), true),
         ("n", Arc::new(numbers), false),
     ])
-    .unwrap()
+    .expect("it can be written")
 }
 
 /// The collection; its columns stand in another order than those of the files.
@@ -157,7 +163,7 @@ pub(crate) fn table(key: Option<&str>, dims: usize, indexes: Vec<VectorIndex>) -
         nullable,
     };
     Table {
-        collection: "photos".parse().unwrap(),
+        collection: "photos".parse().expect("a name"),
         columns: vec![
             column("id", "Int64", true),
             column("name", "Utf8", true),
