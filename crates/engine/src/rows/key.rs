@@ -3,12 +3,18 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use arrow::{
-    array::ArrayRef,
+    array::{ArrayRef, AsArray, BooleanArray, RecordBatch},
     compute::cast,
     datatypes::{DataType, Field, Schema, SchemaRef},
     row::{RowConverter, Rows, SortField},
 };
-use datafusion::common::ScalarValue;
+use datafusion::{
+    common::ScalarValue,
+    physical_expr::{
+        PhysicalExpr,
+        expressions::{Column, Literal, in_list},
+    },
+};
 use pointsman_ids::{Error, ErrorCode, Result, catalog::Value};
 
 use super::{
@@ -101,7 +107,7 @@ impl KeyColumn {
     pub(super) fn asked(&self, keys: &[Value]) -> Result<Asked> {
         let scalars = keys.iter().enumerate().map(|(at, key)| self.one(key, at));
         let scalars = scalars.collect::<Result<Vec<_>>>()?;
-        let values = ScalarValue::iter_to_array(scalars).map_err(super::broken)?;
+        let values = ScalarValue::iter_to_array(scalars.iter().cloned()).map_err(super::broken)?;
         let ordered = self.ordered(&values)?;
         let mut places: Vec<(Box<[u8]>, u32)> =
             (ordered.iter().zip(0..)).map(|(row, at)| (row.data().into(), at)).collect();
@@ -111,7 +117,11 @@ impl KeyColumn {
             let why = format!("keys {first} and {second} are both {shown}; ask for each key once");
             return Err(Error::new(ErrorCode::ParameterInvalid, why));
         }
-        Ok(Asked { places: places.into() })
+        let column = Arc::new(Column::new(self.field.name(), 0));
+        let literals =
+            scalars.into_iter().map(|scalar| Arc::new(Literal::new(scalar)) as Arc<dyn PhysicalExpr>);
+        let among = in_list(column, literals.collect(), &false, &self.schema()).map_err(super::broken)?;
+        Ok(Asked { places: places.into(), among })
     }
 
     /// A key of a request as one of the column.
@@ -178,6 +188,8 @@ impl<'a> Keys<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     places: Arc<[(Box<[u8]>, u32)]>,
+    /// Whether a key is one of them; quick, for most rows have others.
+    among: Arc<dyn PhysicalExpr>,
 }
 
 impl Asked {
@@ -185,6 +197,15 @@ impl Asked {
     pub(super) fn place(&self, key: &[u8]) -> Option<u32> {
         let at = self.places.binary_search_by(|(asked, _)| (**asked).cmp(key)).ok()?;
         self.places.get(at).map(|(_, place)| *place)
+    }
+
+    /// Which rows of a batch, whose only column is the key, have one that is asked for.
+    pub(super) fn held(&self, batch: &RecordBatch) -> Result<BooleanArray> {
+        let held = self.among.evaluate(batch).and_then(|held| held.into_array(batch.num_rows()));
+        let held = held.map_err(super::broken)?;
+        held.as_boolean_opt()
+            .cloned()
+            .ok_or_else(|| super::broken("whether keys are asked for is no truth value"))
     }
 
     /// Whether a key is asked for that is between two others, or one of them.

@@ -1,8 +1,8 @@
-//! Row groups that statistics show to hold nothing of interest.
+//! What statistics show to hold nothing of interest.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, ops::Range};
 
-use arrow::array::{ArrayRef, BooleanArray, UInt64Array};
+use arrow::array::{Array, ArrayRef, BooleanArray, UInt64Array};
 use datafusion::{
     common::{Column, ScalarValue, pruning::PruningStatistics},
     physical_optimizer::pruning::PruningPredicate,
@@ -27,25 +27,61 @@ pub(super) fn by_condition(segment: &Segment, predicate: Option<&PruningPredicat
     }
 }
 
-/// Row groups that may hold one of the keys.
-pub(super) fn by_keys(segment: &Segment, key: &KeyColumn, asked: &Asked) -> Vec<usize> {
-    let all = 0..segment.groups().len();
-    let bounds = bounds(segment, key.field.name(), |converter| {
-        Some((
-            converter.row_group_mins(segment.groups()).ok()?,
-            converter.row_group_maxes(segment.groups()).ok()?,
-        ))
-    });
-    // Bounds of floating point leave NaN out, but NaN is no key that can be asked for.
-    let ordered =
-        bounds.and_then(|(min, max)| Some((key.ordered_as(&min)?, key.ordered_as(&max)?, min, max)));
-    let Some((from, to, min, max)) = ordered else { return all.collect() };
-    let may_hold = |at: &usize| {
-        use arrow::array::Array;
-        let known = min.is_valid(*at) && max.is_valid(*at);
-        !known || asked.any_within(from.row(*at).data(), to.row(*at).data())
+/// Rows among which those that have one of the keys are: pages, where the file tells about them, else row groups.
+pub(super) fn by_keys(segment: &Segment, key: &KeyColumn, asked: &Asked) -> Vec<Range<u32>> {
+    let mut ranges: Vec<Range<u32>> = vec![];
+    let mut start = 0;
+    for (at, group) in segment.groups().iter().enumerate() {
+        let rows = rows_of(group);
+        for (range, may_hold) in pages(segment, key, asked, at).unwrap_or_else(|| vec![(0..rows, true)]) {
+            let range = start + range.start..start + range.end;
+            match ranges.last_mut() {
+                _ if !may_hold => {}
+                Some(last) if last.end == range.start => last.end = range.end,
+                _ => ranges.push(range),
+            }
+        }
+        start += rows;
+    }
+    ranges
+}
+
+/// The pages of a row group, counted from its first row, with whether one of the keys may be there; the group as one page
+/// where the file does not tell. `None`: nothing is known. Bounds of floating point leave NaN out, but NaN is no key that
+/// can be asked for.
+fn pages(segment: &Segment, key: &KeyColumn, asked: &Asked, group: usize) -> Option<Vec<(Range<u32>, bool)>> {
+    let metadata = segment.metadata().metadata();
+    let groups = segment.groups();
+    let of_group = groups.get(group)?;
+    let (min, max, rows) = bounds(segment, key.field.name(), |converter| {
+        let whole = || {
+            let (min, max) =
+                (converter.row_group_mins([of_group]).ok()?, converter.row_group_maxes([of_group]).ok()?);
+            Some((min, max, vec![rows_of(of_group)]))
+        };
+        let Some((columns, offsets)) = metadata.column_index().zip(metadata.offset_index()) else {
+            return whole();
+        };
+        let counts = converter.data_page_row_counts(offsets, groups, [&group]).ok()??;
+        let counts =
+            counts.values().iter().map(|rows| u32::try_from(*rows).ok()).collect::<Option<Vec<_>>>()?;
+        let min = converter.data_page_mins(columns, offsets, [&group]).ok()?;
+        let max = converter.data_page_maxes(columns, offsets, [&group]).ok()?;
+        if min.len() == counts.len() && max.len() == counts.len() {
+            Some((min, max, counts))
+        } else {
+            whole()
+        }
+    })?;
+    let (from, to) = (key.ordered_as(&min)?, key.ordered_as(&max)?);
+    let mut start = 0;
+    let page = |(at, rows): (usize, u32)| {
+        let known = min.is_valid(at) && max.is_valid(at);
+        let range = start..start + rows;
+        start = range.end;
+        (range, !known || asked.any_within(from.row(at).data(), to.row(at).data()))
     };
-    all.filter(may_hold).collect()
+    Some(rows.into_iter().enumerate().map(page).collect())
 }
 
 fn bounds<T>(

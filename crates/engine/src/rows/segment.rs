@@ -92,31 +92,41 @@ impl Segment {
         Scan { segment: self, schema: Arc::clone(schema), runs: runs(groups), reader: None, next_row: 0 }
     }
 
-    /// Reads columns of some rows, ascending and each once, in one piece per step.
+    /// Reads columns of some rows, ascending and each once.
     pub(super) fn pick(&self, schema: &SchemaRef, rows: &[u32]) -> Result<Pick> {
+        let mut ranges: Vec<Range<u32>> = vec![];
+        for &row in rows {
+            match ranges.last_mut() {
+                Some(last) if last.end == row => last.end += 1,
+                _ => ranges.push(row..row + 1),
+            }
+        }
+        self.pick_ranges(schema, &ranges)
+    }
+
+    /// Reads columns of ranges of rows, ascending.
+    pub(super) fn pick_ranges(&self, schema: &SchemaRef, ranges: &[Range<u32>]) -> Result<Pick> {
         let mut groups = vec![];
-        let mut ranges: Vec<Range<usize>> = vec![];
-        let (mut start, mut chosen, mut left) = (0_u32, 0_usize, rows);
+        // Rows count from the first one of the groups that are read.
+        let mut chosen: Vec<Range<usize>> = vec![];
+        let (mut start, mut before) = (0_u32, 0_usize);
         for (at, group) in self.groups().iter().enumerate() {
             let end = start.saturating_add(rows_of(group));
-            let (inside, behind) = left.split_at(left.partition_point(|row| *row < end));
-            if !inside.is_empty() {
-                let place = |row: u32| chosen + (row - start) as usize;
-                for row in inside {
-                    match ranges.last_mut() {
-                        Some(last) if last.end == place(*row) => last.end += 1,
-                        _ => ranges.push(place(*row)..place(*row) + 1),
-                    }
-                }
+            let first = ranges.partition_point(|range| range.end <= start);
+            let inside = ranges[first..].iter().take_while(|range| range.start < end);
+            let place = |row: u32| before + (row.clamp(start, end) - start) as usize;
+            let had = chosen.len();
+            chosen.extend(inside.map(|range| place(range.start)..place(range.end)));
+            if chosen.len() > had {
                 groups.push(at);
-                chosen += (end - start) as usize;
+                before += (end - start) as usize;
             }
-            (start, left) = (end, behind);
+            start = end;
         }
-        if !left.is_empty() {
-            return Err(super::broken(format!("segment {} has no row {}", self.id, left[0])));
+        if let Some(last) = ranges.last().filter(|last| last.end > start) {
+            return Err(super::broken(format!("segment {} has no row {}", self.id, last.end - 1)));
         }
-        let selection = RowSelection::from_consecutive_ranges(ranges.into_iter(), chosen);
+        let selection = RowSelection::from_consecutive_ranges(chosen.into_iter(), before);
         let reader = self.reader(schema, groups, Some(selection))?;
         Ok(Pick { reader, segment: self.id, schema: Arc::clone(schema) })
     }

@@ -62,7 +62,7 @@ fn what_was_looked_at_is_counted_and_statistics_spare_rows() {
     let of = |rows| Looked { segments: 2, indexed_segments: 0, rows };
     assert_eq!(looked(Question::Search(search(3))), of(80));
     let keys = vec![Value::Integer(15), Value::Integer(52), Value::Integer(500)];
-    assert_eq!(looked(Question::Get(Get { keys, columns: vec![] })), of(20));
+    assert_eq!(looked(Question::Get(Get { keys, columns: vec![] })), of(10), "a page of either");
     let filter = Some("id >= 25 AND id < 45".into());
     assert_eq!(looked(Question::Query(Query { filter, limit: 100, columns: vec![] })), of(30));
 }
