@@ -18,9 +18,11 @@ mod ready;
 mod refusals;
 mod replay;
 mod rolling;
+mod shard_faults;
 mod silence;
 mod tpch;
 mod uneven_loads;
+mod vectors;
 
 use std::{collections::BTreeMap, fs, time::Duration};
 
