@@ -7,6 +7,7 @@ mod ha;
 mod metastore;
 mod plain;
 mod row;
+mod shards;
 mod vectors;
 
 use std::{fs, path::PathBuf};
@@ -19,7 +20,7 @@ use row::Row;
 type Bench = (&'static str, &'static str, fn(&Args) -> anyhow::Result<Vec<Row>>);
 
 /// All of them, in the order in which they run.
-const BENCHES: [Bench; 11] = [
+const BENCHES: [Bench; 12] = [
     ("select", "a node for each of 10,000 segments, against the floor", criterion::select),
     ("change", "states of 1,000,000 segments under change", criterion::change),
     (
@@ -30,6 +31,7 @@ const BENCHES: [Bench; 11] = [
     ("readiness", "load percentages of 1,000,000 segments, against the floor", criterion::readiness),
     ("place", "100,000 segments over 100 nodes, and those of a lost node", criterion::place),
     ("vectors", "exact search against a plain loop, an index against exact search", vectors::run),
+    ("shards", "requests on 16 shards, against calling the 16 services directly", shards::run),
     ("route", "the routing table of 1,000 segments over gRPC, against an empty call", criterion::route),
     ("metastore", "1,000,000 segments in and out of the metastore, against COPY alone", metastore::run),
     (

@@ -141,7 +141,7 @@ impl RowRequests {
         };
         let answered = self.ask(&workload, deadline).await?;
         let coverage = Coverage::of(&view, entry, &self.shards.nodes, &answered);
-        coverage.groups().for_each(|group| metrics::shard_answered(group));
+        coverage.groups().for_each(metrics::shard_answered);
         let rows = answered.into_iter().map(|shard| (shard.shard, shard.answer.rows)).collect();
         Ok(RowsAnswer { rows: self.merge(checked, rows).await?, coverage })
     }

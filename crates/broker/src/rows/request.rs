@@ -216,6 +216,10 @@ impl QueryBody {
 }
 
 fn read<T: Body>(body: &[u8]) -> Result<T> {
+    // A list would be read as fields in their order.
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return Err(invalid(format!("the body is not a JSON object with {}", T::FIELDS.join(", "))));
+    }
     serde_json::from_slice(body).map_err(|error| match stranger::<T>(body) {
         Some(name) => {
             let shown = name.escape_debug();
