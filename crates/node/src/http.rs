@@ -9,9 +9,10 @@ use tokio::{net::TcpListener, sync::watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    cache::{Observation, Status},
-    leads::{LeadState, Leads, Peer},
+    cache::{Observation, ObservedIndex, Status},
+    leads::{LeadState, Leads, Peers},
     session::Standing,
+    shards::{Figures, Load},
 };
 
 /// What the pages show.
@@ -21,6 +22,7 @@ pub(crate) struct Pages {
     pub(crate) leads: Leads,
     pub(crate) standing: watch::Receiver<Standing>,
     pub(crate) draining: CancellationToken,
+    pub(crate) load: Load,
     pub(crate) metrics: Option<MetricsHandle>,
 }
 
@@ -36,6 +38,7 @@ pub(crate) async fn serve(
         .route("/metrics", get(metrics))
         .route("/debug/segments", get(segments))
         .route("/debug/leads", get(leads))
+        .route("/debug/requests", get(requests))
         .with_state(pages);
     axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
 }
@@ -107,6 +110,27 @@ struct SegmentLine {
     error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tries: Option<u32>,
+    /// Indexes that it should have.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    indexes: Vec<IndexLine>,
+}
+
+/// An index of a segment.
+#[derive(Debug, Serialize)]
+struct IndexLine {
+    column: String,
+    metric: String,
+    /// `ready`, `building` or `missing`; searches of a segment that is held do without those that are not ready.
+    state: &'static str,
+    /// Length of its file; of one that is being built a guess.
+    bytes: u64,
+}
+
+impl From<&ObservedIndex> for IndexLine {
+    fn from(observed: &ObservedIndex) -> Self {
+        let ObservedIndex { index, state, bytes } = observed;
+        Self { column: index.column.clone(), metric: index.metric.clone(), state, bytes: *bytes }
+    }
 }
 
 async fn segments(State(pages): State<Pages>) -> Json<Vec<SegmentLine>> {
@@ -127,6 +151,7 @@ async fn segments(State(pages): State<Pages>) -> Json<Vec<SegmentLine>> {
             wanted: observed.wanted,
             error,
             tries,
+            indexes: observed.indexes.iter().map(Into::into).collect(),
         }
     });
     Json(lines.collect())
@@ -160,7 +185,7 @@ struct HostLine {
     segments: usize,
 }
 
-fn hosts(state: &LeadState, peers: &BTreeMap<u64, Peer>) -> Vec<HostLine> {
+fn hosts(state: &LeadState, peers: &Peers) -> Vec<HostLine> {
     let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
     state.reach.values().for_each(|host| *counts.entry(*host).or_default() += 1);
     let line = |(id, segments): (u64, usize)| {
@@ -188,4 +213,8 @@ async fn leads(State(pages): State<Pages>) -> Json<Vec<LeadLine>> {
         hosts: hosts(state, &peers),
     });
     Json(lines.collect())
+}
+
+async fn requests(State(pages): State<Pages>) -> Json<Figures> {
+    Json(pages.load.figures())
 }

@@ -33,6 +33,7 @@ mod leads;
 mod metrics;
 mod run;
 mod session;
+mod shards;
 mod worker;
 
 pub use data_dir::DataDirError;

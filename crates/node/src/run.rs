@@ -3,6 +3,8 @@
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use futures::FutureExt;
+use pointsman_channels::{ChannelSettings, Channels};
+use pointsman_engine::rows::Memory;
 use pointsman_ids::{Error, Incarnation};
 use pointsman_objects::OpenError;
 use pointsman_settings::NodeSettings;
@@ -23,6 +25,7 @@ use crate::{
     leads::Leads,
     metrics,
     session::{Identity, Session, Standing},
+    shards::{Limits, Load, Shards},
     worker::Worker,
 };
 
@@ -110,7 +113,8 @@ impl Node {
         let http = listener(deps.http, "http_listen", settings.http_listen).await?;
         let address = advertised(&settings.advertise, &grpc)?;
         let incarnation = data_dir.next_incarnation(deps.clock.wall())?;
-        metrics::describe(settings.cache_limit.0);
+        metrics::describe(settings.cache_limit.0, settings.vector_memory.0);
+        let memory = Memory::new(settings.vector_memory.0);
         tracing::info!(name = settings.name, %incarnation, address, "node starts");
 
         let (draining, leave, stop) =
@@ -120,6 +124,8 @@ impl Node {
             data_dir: data_dir.path(),
             limit: settings.cache_limit.0,
             concurrency: settings.fetch_concurrency,
+            builds: builds(settings.index_concurrency),
+            memory: memory.clone(),
             pace: deps.pace,
             clock: Arc::clone(&deps.clock),
             rng: StdRng::from_rng(&mut rng),
@@ -128,15 +134,19 @@ impl Node {
         let needs_objects = objects.is_none();
         objects.into_iter().for_each(|source| cache.objects(Ok(source)));
 
-        let worker = Worker::new(cache.store(), settings.memory_limit.0).await.map_err(RunError::Worker)?;
+        let (leads, load) = (Leads::new(), Load::new(shard_limits(settings)));
+        let channels = Channels::tcp(ChannelSettings::default());
+        let shards = Shards::new(leads.clone(), cache.held(), memory, channels.clone(), load.clone());
+        let worker = Worker::new(cache.store(), shards, channels, settings.memory_limit.0);
+        let worker = worker.await.map_err(RunError::Worker)?;
         let (health, in_flight) = (worker.health(), worker.in_flight());
         let standing = watch::Sender::new(Standing::default());
-        let leads = Leads::new();
         let pages = http::Pages {
             observation: cache.observation(),
             leads: leads.clone(),
             standing: standing.subscribe(),
             draining: draining.begun(),
+            load,
             metrics: deps.metrics,
         };
         let heard = standing.subscribe();
@@ -200,6 +210,21 @@ impl Node {
         if timeout(LAST_CALLS, ended).await.is_err() {
             self.tasks.shutdown().await;
         }
+    }
+}
+
+/// How many requests by shard are taken on. Those that compute at once leave threads to queries in SQL.
+fn shard_limits(settings: &NodeSettings) -> Limits {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    Limits { requests: settings.shard_requests, bytes: settings.shard_request_memory.0, computing: 2 * cores }
+}
+
+/// Indexes that are built at once: as many as were set, or half as many as there are cores.
+fn builds(setting: usize) -> usize {
+    if setting > 0 {
+        setting
+    } else {
+        std::thread::available_parallelism().map_or(1, |cores| cores.get() / 2).max(1)
     }
 }
 

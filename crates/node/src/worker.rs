@@ -1,8 +1,9 @@
-//! The worker's port: the engine's service and the standard health service, for brokers and other nodes only.
+//! The worker's port: the engine's service, requests by shard and the standard health service, for brokers and other nodes
+//! only.
 
 use std::{sync::Arc, time::Duration};
 
-use pointsman_channels::{ChannelSettings, Channels};
+use pointsman_channels::Channels;
 use pointsman_engine::{SegmentStore, WorkerSettings, worker_routes};
 use pointsman_ids::{Error, ErrorCode};
 use pointsman_program::QueryThreads;
@@ -14,7 +15,7 @@ use tonic::{
 };
 use tonic_health::{ServingStatus, server::HealthReporter};
 
-use crate::{computing::Computing, in_flight::InFlight};
+use crate::{computing::Computing, in_flight::InFlight, shards::Shards};
 
 /// A burst of cancelled queries resets many streams at once; with hyper's default the connection would be closed, and
 /// innocent queries with it.
@@ -32,13 +33,18 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// A worker over what the store holds.
+    /// A worker over what the store holds, beside requests by shard. Other nodes are reached through `channels`.
     ///
     /// # Errors
     /// Those of the engine; `service_internal` when the threads for queries cannot be started.
-    pub(crate) async fn new(store: Arc<dyn SegmentStore>, memory_limit: u64) -> Result<Self, Error> {
+    pub(crate) async fn new(
+        store: Arc<dyn SegmentStore>,
+        shards: Shards,
+        channels: Channels,
+        memory_limit: u64,
+    ) -> Result<Self, Error> {
         let settings = WorkerSettings { memory_limit, ..WorkerSettings::default() };
-        let routes = worker_routes(store, Channels::tcp(ChannelSettings::default()), settings)?;
+        let routes = worker_routes(store, channels, settings)?.add_service(shards.server());
         let computing = QueryThreads::start().map(Computing).map_err(|error| {
             Error::new(ErrorCode::ServiceInternal, format!("threads for queries cannot be started: {error}"))
         })?;

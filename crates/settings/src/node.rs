@@ -34,8 +34,17 @@ pub struct NodeSettings {
     pub cache_limit: Bytes,
     /// Segments that are fetched at once.
     pub fetch_concurrency: usize,
+    /// Indexes over vectors that are built at once; 0: half as many as there are cores.
+    pub index_concurrency: usize,
     /// Memory that queries may take together.
     pub memory_limit: Bytes,
+    /// Memory that vectors and indexes may take which requests by shard keep from one to the next, and which builds of
+    /// indexes read.
+    pub vector_memory: Bytes,
+    /// Requests by shard at once; more are refused.
+    pub shard_requests: u64,
+    /// Memory that questions and answers of requests by shard may take together; more are refused.
+    pub shard_request_memory: Bytes,
     /// How long a node that was told to stop keeps serving, at most: half of it for others to take over what it
     /// serves, the rest for brokers and running queries.
     #[serde(with = "humantime_serde")]
@@ -56,7 +65,11 @@ impl Default for NodeSettings {
             labels: BTreeMap::new(),
             cache_limit: Bytes(64 << 30),
             fetch_concurrency: 4,
+            index_concurrency: 0,
             memory_limit: Bytes::mib(2048),
+            vector_memory: Bytes::mib(2048),
+            shard_requests: 1024,
+            shard_request_memory: Bytes::mib(512),
             grace: Duration::from_secs(10),
         }
     }
@@ -88,6 +101,11 @@ impl NodeSettings {
         load::check_listeners("node.http_listen", self.http_listen, self.grpc_listen)?;
         load::check_limit("node.cache_limit", self.cache_limit)?;
         load::check_limit("node.memory_limit", self.memory_limit)?;
+        load::check_limit("node.vector_memory", self.vector_memory)?;
+        load::check_limit("node.shard_request_memory", self.shard_request_memory)?;
+        if self.shard_requests == 0 {
+            return Err(SettingsError::range("node.shard_requests", 0, "must be at least 1"));
+        }
         if self.fetch_concurrency == 0 {
             return Err(SettingsError::range("node.fetch_concurrency", 0, "must be at least 1"));
         }

@@ -1,8 +1,9 @@
 //! Does what the ledger decides.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use pointsman_clock::Clock;
+use pointsman_engine::rows::Memory;
 use pointsman_ids::{Error, ErrorCode};
 use rand::{Rng, rngs::StdRng};
 use tokio::{
@@ -13,11 +14,14 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Desired, Objects, Observation, Plan,
+    Desired, Objects, Observation, Plan, Source,
+    builds::Builds,
     fetch::{blocking, fetch},
     files::Folder,
-    held::{self, Doubt, Shelf},
+    held::{self, Doubt, Served, ServedIndex, Shelf},
+    index::WantedIndex,
     ledger::{Action, Ledger, Outcome},
+    segment::Wanted,
     wish::Wish,
 };
 use crate::{deps::Pace, metrics};
@@ -39,7 +43,7 @@ pub(crate) struct Inputs {
 #[derive(Debug)]
 enum Done {
     /// An action of the ledger, and how long it took.
-    Action(Action, Result<(), Error>, Duration),
+    Action(Action, Result<Outcome, Error>, Duration),
     /// All files were looked at.
     Looked(Vec<Doubt>),
     /// The wish was stored.
@@ -62,6 +66,10 @@ pub(crate) struct Driver {
     /// A wish is being written; the next one waits in `unstored`.
     storing: bool,
     unstored: Option<Arc<Desired>>,
+    /// Builds that run, to call them off.
+    builds: Builds,
+    /// Where builds take room, and what is forgotten of segments that go.
+    memory: Memory,
 }
 
 impl Driver {
@@ -86,6 +94,8 @@ impl Driver {
             objects: None,
             storing: false,
             unstored: None,
+            builds: Builds::default(),
+            memory: plan.memory.clone(),
         }
     }
 
@@ -128,11 +138,16 @@ impl Driver {
         let (shelf, rng, pace) = (&self.shelf, &mut self.rng, self.pace);
         let actions =
             self.ledger.next(now, fetches, |id| shelf.in_use(id), |tries| retry_after(pace, tries, rng));
-        let served = self.ledger.served().collect();
         let observation = self.ledger.observation();
-        self.shelf.publish(&served, |id| {
+        let (folder, ledger) = (&self.folder, &self.ledger);
+        self.shelf.publish(&ledger.served(), |id| {
             let bytes = observation.segments.get(&id)?.segment.bytes;
-            Some((self.folder.path(id), bytes))
+            let index = |(name, index, bytes): (_, &WantedIndex, _)| {
+                let path = folder.index_path(id, name);
+                Some(ServedIndex { name, index: index.index().ok()?, path, bytes })
+            };
+            let indexes = ledger.ready_indexes(id).filter_map(index).collect();
+            Some(Served { path: folder.path(id), bytes, indexes })
         });
         metrics::segments(&observation);
         self.observed.send_if_modified(|last| {
@@ -150,6 +165,7 @@ impl Driver {
     fn desire(&mut self, desired: Arc<Desired>) {
         tracing::info!(version = desired.version, segments = desired.segments.len(), "desired state");
         self.ledger.desire(&desired, self.clock.mono());
+        self.ledger.pointless_builds().iter().for_each(|build| self.builds.call_off(build));
         self.unstored = Some(desired);
         self.store();
     }
@@ -174,6 +190,7 @@ impl Driver {
         match doubt {
             Doubt::Missing(id) => self.ledger.suspect(id, false),
             Doubt::Altered(id) => self.ledger.suspect(id, true),
+            Doubt::Index(id, name) => self.ledger.suspect_index(id, name),
         }
     }
 
@@ -185,17 +202,38 @@ impl Driver {
     fn start(&mut self, action: Action) {
         let folder = self.folder.clone();
         let (clock, began) = (Arc::clone(&self.clock), self.clock.mono());
-        let objects = self.objects.clone();
+        let (objects, memory) = (self.objects.clone(), self.memory.clone());
+        let off = match &action {
+            Action::Build(segment, name) => self.builds.begin(segment.id(), *name),
+            _ => CancellationToken::new(),
+        };
         self.jobs.spawn(async move {
+            let gone = |removed: std::io::Result<()>| match removed {
+                Ok(()) => Ok(Outcome::Gone),
+                Err(error) => Err(Error::new(ErrorCode::NodeIoError, error.to_string())),
+            };
             let result = match action.clone() {
-                Action::Verify(segment) => blocking(move || folder.verify_or_remove(&segment)).await,
-                Action::Remove(id) => {
-                    let failed =
-                        |error: std::io::Error| Error::new(ErrorCode::NodeIoError, error.to_string());
-                    blocking(move || folder.remove(id).map_err(failed)).await
+                Action::Verify(segment) => {
+                    let verify = move || {
+                        folder.verify_or_remove(&segment)?;
+                        Ok(Outcome::Good(folder.good_indexes(&segment)))
+                    };
+                    blocking(verify).await
+                }
+                Action::Build(segment, name) => {
+                    blocking(move || folder.build_index(&segment, name, &memory, &off).map(Outcome::Built))
+                        .await
+                }
+                Action::RemoveIndex(id, name) => blocking(move || gone(folder.remove_index(id, name))).await,
+                Action::Remove(id, indexes) => {
+                    let remove = move || {
+                        let indexes = indexes.iter().try_for_each(|name| folder.remove_index(id, *name));
+                        gone(folder.remove(id).and(indexes))
+                    };
+                    blocking(remove).await
                 }
                 Action::Fetch(segment) => match objects {
-                    Some(Ok(source)) => fetch(source, folder, segment).await,
+                    Some(Ok(source)) => fetch_all(source, folder, segment).await,
                     Some(Err(error)) => Err(error.context(segment)),
                     None => Err(Error::new(ErrorCode::ServiceInternal, "fetching without an object store")),
                 },
@@ -216,39 +254,68 @@ impl Driver {
         }
     }
 
-    fn action_done(&mut self, action: &Action, result: Result<(), Error>, took: Duration) {
-        let now = self.clock.mono();
+    fn action_done(&mut self, action: &Action, result: Result<Outcome, Error>, took: Duration) {
         let outcome = match (action, result) {
-            (Action::Verify(segment), Ok(())) => {
+            (Action::Verify(segment), Ok(good)) => {
                 self.shelf.renew(segment.id());
-                Outcome::Good
+                good
             }
             (Action::Verify(_), Err(error)) => {
                 metrics::damaged();
                 tracing::warn!(%error, "a cached file is not what it should be; it is fetched again");
                 Outcome::Gone
             }
-            (Action::Fetch(segment), Ok(())) => {
+            (Action::Fetch(segment), Ok(good)) => {
                 metrics::fetched(segment.bytes, took);
                 tracing::info!(%segment, bytes = segment.bytes, ?took, "fetched");
-                Outcome::Good
+                good
             }
             (Action::Fetch(segment), Err(error)) => {
                 metrics::fetch_failed(error.code());
-                let retry_after = retry_after(self.pace, self.ledger.tries(segment.id()) + 1, &mut self.rng);
-                tracing::warn!(%error, ?retry_after, "a segment cannot be fetched");
-                Outcome::Failed { error, retry_after }
+                self.failed(segment, error, "a segment cannot be fetched")
             }
-            (Action::Remove(id), result) => {
+            (Action::Build(segment, name), result) => {
+                self.builds.ended(segment.id(), *name);
+                self.built(segment, result, took)
+            }
+            (Action::RemoveIndex(id, _) | Action::Remove(id, _), result) => {
+                self.memory.forget(*id);
                 match result {
-                    Ok(()) => tracing::info!(segment = id.0, "dropped"),
+                    Ok(_) => tracing::info!(segment = id.0, ?action, "dropped"),
                     Err(error) => tracing::warn!(segment = id.0, %error, "a file cannot be removed"),
                 }
                 Outcome::Gone
             }
         };
-        self.ledger.finish(action, outcome, now);
+        self.ledger.finish(action, outcome, self.clock.mono());
     }
+
+    fn built(&mut self, segment: &Wanted, result: Result<Outcome, Error>, took: Duration) -> Outcome {
+        metrics::index_build(result.as_ref().map(|_| took).map_err(Error::code));
+        match result {
+            Ok(built) => {
+                tracing::info!(%segment, ?built, ?took, "an index was built");
+                built
+            }
+            Err(error) if error.code() == ErrorCode::Cancelled => Outcome::Gone,
+            Err(error) => self.failed(segment, error, "an index cannot be built"),
+        }
+    }
+
+    fn failed(&mut self, segment: &Wanted, error: Error, what: &str) -> Outcome {
+        let retry_after = retry_after(self.pace, self.ledger.tries(segment.id()) + 1, &mut self.rng);
+        tracing::warn!(%error, ?retry_after, "{what}");
+        Outcome::Failed { error, retry_after }
+    }
+}
+
+/// Fetches a segment, and looks which of its indexes are there already.
+async fn fetch_all(source: Source, folder: Folder, segment: Arc<Wanted>) -> Result<Outcome, Error> {
+    fetch(source, folder.clone(), Arc::clone(&segment)).await?;
+    if segment.indexes.is_empty() {
+        return Ok(Outcome::Good(BTreeMap::new()));
+    }
+    blocking(move || Ok(Outcome::Good(folder.good_indexes(&segment)))).await
 }
 
 /// The longest sleep; a turn without anything to do is cheap.

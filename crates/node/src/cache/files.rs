@@ -1,6 +1,7 @@
 //! The cache's files. Everything here blocks: call it where that is allowed.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     io::{self, Read, Write},
     path::{Path, PathBuf},
@@ -9,22 +10,31 @@ use std::{
 use bytes::Bytes;
 use pointsman_ids::{Error, ErrorCode, SegmentId, catalog::Checksum};
 
-use super::segment::Wanted;
+use super::{index::IndexName, index_files, segment::Wanted};
 use crate::data_dir::rename_durably;
 
 /// Ending of verified files.
 const FILE: &str = "parquet";
 /// Ending of files that are being fetched. Whatever has it at start is left of a crash.
-const TEMPORARY: &str = "tmp";
+pub(super) const TEMPORARY: &str = "tmp";
 /// Bytes read at once: large enough that system calls cost nothing beside hashing.
 const READ: usize = 1 << 20;
 
-/// The folder of segment files: `<number>.parquet`.
+/// What an earlier process left of a segment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Length of its file; `None`: there is none.
+    pub(crate) bytes: Option<u64>,
+    /// Lengths of its index files.
+    pub(crate) indexes: BTreeMap<IndexName, u64>,
+}
+
+/// The folder of segment files: `<number>.parquet`, and beside each the files of its indexes.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// Creates the folder if it is missing, and removes what an interrupted fetch left.
+    /// Creates the folder if it is missing, and removes what an interrupted fetch or build left.
     pub(crate) fn open(data_dir: &Path) -> io::Result<Self> {
         let folder = Self(data_dir.join("segments"));
         fs::create_dir_all(&folder.0)?;
@@ -37,21 +47,27 @@ impl Folder {
         Ok(folder)
     }
 
-    /// The files that are there, with their lengths. Others than segment files are left alone.
-    pub(crate) fn found(&self) -> io::Result<Vec<(SegmentId, u64)>> {
-        let mut found = vec![];
+    /// Where it is.
+    pub(super) fn root(&self) -> &Path {
+        &self.0
+    }
+
+    /// The files that are there. Others than those of segments are left alone.
+    pub(crate) fn found(&self) -> io::Result<BTreeMap<SegmentId, Found>> {
+        let mut all: BTreeMap<SegmentId, Found> = BTreeMap::new();
         for entry in fs::read_dir(&self.0)? {
             let entry = entry?;
             let path = entry.path();
             let number = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
-            match number {
-                Some(number) if path == self.path(SegmentId(number)) => {
-                    found.push((SegmentId(number), entry.metadata()?.len()));
-                }
-                _ => tracing::warn!(path = %path.display(), "no segment's file; left alone"),
+            if let Some(id) = number.map(SegmentId).filter(|id| path == self.path(*id)) {
+                all.entry(id).or_default().bytes = Some(entry.metadata()?.len());
+            } else if let Some((id, name)) = index_files::read_name(&path) {
+                all.entry(id).or_default().indexes.insert(name, entry.metadata()?.len());
+            } else {
+                tracing::warn!(path = %path.display(), "no segment's file; left alone");
             }
         }
-        Ok(found)
+        Ok(all)
     }
 
     /// Where a segment's file is, or would be.
@@ -65,10 +81,7 @@ impl Folder {
 
     /// Removes a segment's file, if it is there.
     pub(crate) fn remove(&self, id: SegmentId) -> io::Result<()> {
-        match fs::remove_file(self.path(id)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        remove(&self.path(id))
     }
 
     /// Compares a segment's file with the wish, and removes it when it differs or cannot be read.
@@ -223,6 +236,14 @@ fn same_sum(segment: &Wanted, what: &str, got: blake3::Hash) -> Result<(), Error
     Err(Error::new(ErrorCode::SegmentLoadFailed, text))
 }
 
+/// Removes a file, if it is there.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// A length that is not the wished one.
 pub(crate) fn wrong_length(segment: &Wanted, what: &str, got: u64) -> Error {
     let text = format!("{segment}: {what} has {got} bytes or more, and should have {}", segment.bytes);
@@ -230,22 +251,31 @@ pub(crate) fn wrong_length(segment: &Wanted, what: &str, got: u64) -> Error {
 }
 
 fn unwritable(segment: &Wanted, folder: &Path, written: u64, error: &io::Error) -> Error {
-    let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&error.kind());
-    if !full {
+    if !is_full(error) {
         let text = format!("{segment}: its file cannot be written in {}: {error}", folder.display());
         return Error::new(ErrorCode::SegmentLoadFailed, text);
     }
-    let have = match nix::sys::statvfs::statvfs(folder) {
-        Ok(disk) => (disk.blocks_available() * disk.fragment_size()).to_string(),
-        Err(_) => "an unknown number".into(),
-    };
     Error::new(
         ErrorCode::SegmentRequestResourceFailed,
         format!(
-            "{segment} needs {} bytes, and the disk of {} was full after {written}, with {have} bytes free now; free \
+            "{segment} needs {} bytes, and the disk of {} was full after {written}, with {} bytes free now; free \
              some, or lower `node.cache_limit` below the disk's size",
             segment.bytes,
-            folder.display()
+            folder.display(),
+            free(folder)
         ),
     )
+}
+
+/// Whether a disk is full.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&error.kind())
+}
+
+/// Bytes that are free on a folder's disk, for people.
+pub(super) fn free(folder: &Path) -> String {
+    match nix::sys::statvfs::statvfs(folder) {
+        Ok(disk) => (disk.blocks_available() * disk.fragment_size()).to_string(),
+        Err(_) => "an unknown number".into(),
+    }
 }

@@ -1,11 +1,25 @@
 //! What to do next: pure decisions over the desired state and what lies on disk.
 
+mod builds;
+mod entry;
+mod indexes;
+mod room;
+
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
 
 use pointsman_clock::MonoTime;
 use pointsman_ids::{Error, ErrorCode, SegmentId};
 
-use super::segment::{Desired, Observation, Observed, Status, Wanted};
+use self::{
+    entry::{Entry, Failure, Phase},
+    indexes::Indexes,
+    room::Room,
+};
+use super::{
+    files::Found,
+    index::{IndexName, WantedIndex},
+    segment::{Desired, Observation, Observed, Status, Wanted},
+};
 
 /// Limits of a cache.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +28,8 @@ pub(crate) struct Limits {
     pub(crate) bytes: u64,
     /// Files that are fetched or verified at once.
     pub(crate) concurrency: usize,
+    /// Indexes that are built at once.
+    pub(crate) builds: usize,
     /// How long what is not wanted is still served.
     pub(crate) drop_after: Duration,
 }
@@ -21,82 +37,34 @@ pub(crate) struct Limits {
 /// Something to do, outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Compare the file with length and checksum; remove it if it differs.
+    /// Compare the file with length and checksum, and look at its index files; remove what differs.
     Verify(Arc<Wanted>),
-    /// Get the file.
+    /// Get the file, and look at its index files.
     Fetch(Arc<Wanted>),
-    /// Remove the file.
-    Remove(SegmentId),
+    /// Build an index of the file.
+    Build(Arc<Wanted>, IndexName),
+    /// Remove an index file.
+    RemoveIndex(SegmentId, IndexName),
+    /// Remove the file and these index files.
+    Remove(SegmentId, Vec<IndexName>),
 }
 
 /// How an action ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The file is there and verified.
-    Good,
-    /// There was no such file, or it was wrong and is removed.
+    /// The file is there and verified, and so are these of its index files, with their lengths.
+    Good(BTreeMap<IndexName, u64>),
+    /// The index is there, with the length of its file.
+    Built(u64),
+    /// There was no such file, or it was wrong and is removed; of a build: it was called off.
     Gone,
-    /// It could not be fetched. There is no file.
+    /// It could not be fetched or built. There is no file.
     Failed {
         /// Why.
         error: Error,
         /// How long to wait before the next try.
         retry_after: Duration,
     },
-}
-
-/// Where a segment's file stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// No file.
-    Absent,
-    /// A file that must be verified.
-    Doubtful { served: bool },
-    /// Being verified.
-    Verifying { served: bool },
-    /// Being fetched.
-    Fetching,
-    /// Verified, served.
-    Held,
-    /// Not served any more; removed when no query reads it.
-    Leaving,
-    /// Being removed.
-    Removing,
-}
-
-impl Phase {
-    fn served(self) -> bool {
-        matches!(self, Self::Held | Self::Doubtful { served: true } | Self::Verifying { served: true })
-    }
-
-    fn works(self) -> bool {
-        matches!(self, Self::Verifying { .. } | Self::Fetching)
-    }
-
-    fn goes(self) -> bool {
-        matches!(self, Self::Leaving | Self::Removing)
-    }
-}
-
-#[derive(Clone, Debug)]
-struct Failure {
-    error: Error,
-    tries: u32,
-    retry_at: MonoTime,
-}
-
-#[derive(Clone, Debug)]
-struct Entry {
-    /// The wish, or the last one. `None`: a file of an earlier process that no wish has named yet.
-    segment: Option<Arc<Wanted>>,
-    phase: Phase,
-    /// Bytes on disk, or promised to a fetch.
-    bytes: u64,
-    failure: Option<Failure>,
-    /// `Some`: not in the desired state, since then.
-    unwanted_since: Option<MonoTime>,
-    /// When the file was last found good.
-    verified_at: Option<MonoTime>,
 }
 
 /// The cache's book.
@@ -111,22 +79,20 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// A book of the files that an earlier process left: numbers and lengths. None of them is served before it is
+    /// A book of the files that an earlier process left. None of them is served before it is
     /// verified against a wish.
     pub(crate) fn new(
         limits: Limits,
-        found: impl IntoIterator<Item = (SegmentId, u64)>,
+        found: impl IntoIterator<Item = (SegmentId, Found)>,
         now: MonoTime,
     ) -> Self {
-        let entry = |bytes| Entry {
-            segment: None,
-            phase: Phase::Doubtful { served: false },
-            bytes,
-            failure: None,
+        let entry = |found: Found| Entry {
+            bytes: found.bytes.unwrap_or(0),
             unwanted_since: Some(now),
-            verified_at: None,
+            indexes: Indexes::found(found.indexes),
+            ..Entry::new(found.bytes.map_or(Phase::Absent, |_| Phase::Doubtful { served: false }))
         };
-        let entries = found.into_iter().map(|(id, bytes)| (id, entry(bytes))).collect();
+        let entries = found.into_iter().map(|(id, found)| (id, entry(found))).collect();
         Self { limits, entries, version: 0, told: false }
     }
 
@@ -137,29 +103,24 @@ impl Ledger {
         for (id, entry) in &mut self.entries {
             if !wanted.contains_key(id) && (entry.unwanted_since.is_none() || !self.told) {
                 entry.unwanted_since = Some(now);
-                entry.failure = None;
+                (entry.failure, entry.indexes.failure) = (None, None);
             }
         }
         self.told = true;
-        self.entries.retain(|_, entry| entry.unwanted_since.is_none() || entry.phase != Phase::Absent);
+        self.entries.retain(|_, entry| !entry.is_nothing());
         for (id, segment) in wanted {
             self.want(id, segment);
         }
     }
 
     fn want(&mut self, id: SegmentId, segment: &Arc<Wanted>) {
-        let absent = || Entry {
-            segment: None,
-            phase: Phase::Absent,
-            bytes: 0,
-            failure: None,
-            unwanted_since: None,
-            verified_at: None,
-        };
-        let entry = self.entries.entry(id).or_insert_with(absent);
+        let entry = self.entries.entry(id).or_insert_with(|| Entry::new(Phase::Absent));
         let same = entry.segment.as_ref().is_some_and(|known| known.same_content(segment));
         if !same {
-            entry.verified_at = None;
+            (entry.verified_at, entry.complete) = (None, false);
+        }
+        if entry.segment.as_ref() != Some(segment) {
+            entry.indexes.want(segment);
         }
         entry.phase = match entry.phase {
             Phase::Leaving if entry.verified_at.is_some() => Phase::Held,
@@ -169,6 +130,7 @@ impl Ledger {
         };
         entry.segment = Some(Arc::clone(segment));
         entry.unwanted_since = None;
+        entry.settle();
     }
 
     /// A file is said to be damaged (`served` until that is known) or missing (not served any more). What is being
@@ -182,6 +144,11 @@ impl Ledger {
         }
     }
 
+    /// An index cannot be used: it is not any more, and built again.
+    pub(crate) fn suspect_index(&mut self, id: SegmentId, name: IndexName) {
+        self.entries.get_mut(&id).into_iter().for_each(|entry| entry.indexes.suspect(name));
+    }
+
     /// The held segment that was verified longest ago.
     pub(crate) fn oldest_verified(&self) -> Option<SegmentId> {
         let held = self.entries.iter().filter(|(_, entry)| entry.phase == Phase::Held);
@@ -190,41 +157,64 @@ impl Ledger {
 
     /// Takes the end of an action.
     pub(crate) fn finish(&mut self, done: &Action, outcome: Outcome, now: MonoTime) {
-        let (id, worked_on) = match done {
-            Action::Verify(segment) | Action::Fetch(segment) => (segment.id(), Some(segment)),
-            Action::Remove(id) => (*id, None),
+        let (id, worked_on, index) = match done {
+            Action::Verify(segment) | Action::Fetch(segment) => (segment.id(), Some(segment), None),
+            Action::Build(segment, index) => (segment.id(), Some(segment), Some(*index)),
+            Action::RemoveIndex(id, index) => (*id, None, Some(*index)),
+            Action::Remove(id, _) => (*id, None, None),
         };
         let Some(entry) = self.entries.get_mut(&id) else { return };
-        match outcome {
-            Outcome::Good => {
+        match (outcome, index) {
+            (Outcome::Good(indexes), _) => {
                 let current = entry.segment.as_ref().zip(worked_on).is_some_and(|(a, b)| a.same_content(b));
                 entry.phase = if current { Phase::Held } else { Phase::Doubtful { served: false } };
                 entry.failure = None;
                 entry.verified_at = current.then_some(now);
+                if current {
+                    entry.indexes.checked(&indexes);
+                }
             }
-            Outcome::Gone => {
-                entry.phase = Phase::Absent;
-                entry.bytes = 0;
+            (Outcome::Built(bytes), Some(index)) => entry.indexes.built(index, bytes),
+            (Outcome::Built(_), None) => {}
+            (Outcome::Gone, Some(index)) => {
+                entry.indexes.gone(index);
                 self.room_again(now);
             }
-            Outcome::Failed { error, retry_after } => {
-                let tries = entry.failure.as_ref().map_or(0, |failure| failure.tries).saturating_add(1);
-                entry.phase = Phase::Absent;
-                entry.bytes = 0;
-                entry.failure = Some(Failure { error, tries, retry_at: now + retry_after });
+            (Outcome::Gone, None) => {
+                entry.absent();
+                if let Action::Remove(..) = done {
+                    entry.indexes.all_gone();
+                }
+                self.room_again(now);
+            }
+            (Outcome::Failed { error, retry_after }, index) => {
+                let place = if let Some(index) = index {
+                    entry.indexes.gone(index);
+                    &mut entry.indexes.failure
+                } else {
+                    entry.absent();
+                    &mut entry.failure
+                };
+                let tries = place.as_ref().map_or(0, |failure| failure.tries).saturating_add(1);
+                *place = Some(Failure { error, tries, retry_at: now + retry_after });
             }
         }
-        self.entries.retain(|_, entry| entry.unwanted_since.is_none() || entry.phase != Phase::Absent);
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.settle();
+        }
+        self.entries.retain(|_, entry| !entry.is_nothing());
     }
 
     /// How often a segment failed since it was last good.
     pub(crate) fn tries(&self, id: SegmentId) -> u32 {
-        self.entries.get(&id).and_then(|entry| entry.failure.as_ref()).map_or(0, |failure| failure.tries)
+        self.entries.get(&id).and_then(Entry::failure).map_or(0, |failure| failure.tries)
     }
 
     /// Room has become free: what failed for lack of it need not wait.
     fn room_again(&mut self, now: MonoTime) {
-        for failure in self.entries.values_mut().filter_map(|entry| entry.failure.as_mut()) {
+        let failures =
+            self.entries.values_mut().flat_map(|entry| [&mut entry.failure, &mut entry.indexes.failure]);
+        for failure in failures.flatten() {
             if failure.error.code() == ErrorCode::SegmentRequestResourceFailed {
                 failure.retry_at = failure.retry_at.min(now);
             }
@@ -242,10 +232,7 @@ impl Ledger {
     ) -> Vec<Action> {
         let mut actions = self.removals(now, &in_use);
         let mut slots = self.limits.concurrency.saturating_sub(self.working());
-        for (id, segment) in self.doubtful() {
-            if slots == 0 {
-                return actions;
-            }
+        for (id, segment) in self.doubtful().into_iter().take(slots) {
             if let Some(entry) = self.entries.get_mut(&id) {
                 entry.phase = Phase::Verifying { served: entry.phase.served() };
                 actions.push(Action::Verify(segment));
@@ -256,7 +243,7 @@ impl Ledger {
             if slots == 0 {
                 break;
             }
-            match self.make_room(&segment) {
+            match self.make_room(segment.bytes, &segment) {
                 Room::Enough => {
                     if let Some(entry) = self.entries.get_mut(&id) {
                         entry.phase = Phase::Fetching;
@@ -272,6 +259,9 @@ impl Ledger {
                     self.finish(&Action::Fetch(segment), failed, now);
                 }
             }
+        }
+        if fetches {
+            self.builds(now, retry_after, &mut actions);
         }
         actions
     }
@@ -304,57 +294,43 @@ impl Ledger {
         for (id, entry) in &mut self.entries {
             let Some(since) = entry.unwanted_since.filter(|_| self.told) else { continue };
             let over = since + self.limits.drop_after <= now;
-            if over && matches!(entry.phase, Phase::Held | Phase::Doubtful { .. }) {
+            if over && entry.idles() {
                 entry.phase = Phase::Leaving;
-            } else if entry.phase == Phase::Leaving && !in_use(*id) {
+            } else if entry.phase == Phase::Leaving && !entry.works() && !in_use(*id) {
                 entry.phase = Phase::Removing;
-                actions.push(Action::Remove(*id));
+                actions.push(Action::Remove(*id, entry.indexes.names()));
             }
+        }
+        for (id, entry) in self.entries.iter_mut().filter(|(_, entry)| entry.unwanted_since.is_none()) {
+            let removals = entry.indexes.removals(|| in_use(*id));
+            actions.extend(removals.into_iter().map(|name| Action::RemoveIndex(*id, name)));
         }
         actions
     }
 
-    /// Makes room for a segment out of what is not wanted any more, oldest first. Nothing wanted ever gives way.
-    fn make_room(&mut self, segment: &Wanted) -> Room {
-        let used = self.bytes();
-        let lack = used.saturating_add(segment.bytes).saturating_sub(self.limits.bytes);
-        if lack == 0 {
-            return Room::Enough;
-        }
-        let unwanted = |entry: &Entry| self.told && entry.unwanted_since.is_some() && !entry.phase.works();
-        let mut unwanted: Vec<_> = self.entries.iter_mut().filter(|(_, entry)| unwanted(entry)).collect();
-        let leaving: u64 = unwanted.iter().map(|(_, entry)| entry.bytes).sum();
-        if leaving < lack {
-            return Room::None(no_room(segment, self.limits.bytes, used - leaving));
-        }
-        unwanted.sort_by_key(|(id, entry)| (!entry.phase.goes(), entry.unwanted_since, **id));
-        let mut freed = 0;
-        for (_, entry) in unwanted {
-            if freed >= lack {
-                break;
-            }
-            freed += entry.bytes;
-            if !entry.phase.goes() {
-                entry.phase = Phase::Leaving;
-            }
-        }
-        Room::Soon
-    }
-
     fn bytes(&self) -> u64 {
-        self.entries.values().map(|entry| entry.bytes).sum()
+        self.entries.values().map(Entry::total).sum()
     }
 
-    /// The segments that queries may read now.
-    pub(crate) fn served(&self) -> impl Iterator<Item = SegmentId> + '_ {
-        self.entries.iter().filter(|(_, entry)| entry.phase.served()).map(|(id, _)| *id)
+    /// The segments that queries may read now, each with its indexes that are ready.
+    pub(crate) fn served(&self) -> BTreeMap<SegmentId, Vec<IndexName>> {
+        let served = self.entries.iter().filter(|(_, entry)| entry.served());
+        served.map(|(id, entry)| (*id, entry.indexes.ready().map(|(name, ..)| name).collect())).collect()
+    }
+
+    /// The indexes of a segment that queries may read now, with the lengths of their files.
+    pub(crate) fn ready_indexes(
+        &self,
+        id: SegmentId,
+    ) -> impl Iterator<Item = (IndexName, &WantedIndex, u64)> {
+        self.entries.get(&id).into_iter().flat_map(|entry| entry.indexes.ready())
     }
 
     /// What is to be reported now.
     pub(crate) fn observation(&self) -> Observation {
         let observed = |entry: &Entry| {
             let wanted = entry.unwanted_since.is_none();
-            let status = match (&entry.failure, entry.phase.served()) {
+            let status = match (entry.failure(), entry.served()) {
                 (_, true) => Status::Held,
                 (Some(failure), false) => {
                     Status::Failed { error: failure.error.clone(), tries: failure.tries }
@@ -362,10 +338,12 @@ impl Ledger {
                 (None, false) if wanted => Status::Fetching,
                 (None, false) => return None,
             };
-            Some(Observed { status, segment: Arc::clone(entry.segment.as_ref()?), wanted })
+            let (segment, indexes) = (Arc::clone(entry.segment.as_ref()?), entry.indexes.observed());
+            Some(Observed { status, segment, wanted, indexes })
         };
         let segments = self.entries.iter().filter_map(|(id, entry)| Some((*id, observed(entry)?))).collect();
-        Observation { desired_version: self.version, segments, bytes: self.bytes() }
+        let index_bytes = self.entries.values().map(|entry| entry.indexes.bytes()).sum();
+        Observation { desired_version: self.version, segments, bytes: self.bytes(), index_bytes }
     }
 
     /// When, after now, [`Ledger::next`] has something new to say without being told anything; `None`: never. A file
@@ -373,37 +351,18 @@ impl Ledger {
     pub(crate) fn wake_at(&self, now: MonoTime) -> Option<MonoTime> {
         let retries = self.entries.values().filter(|entry| entry.phase == Phase::Absent);
         let retries = retries.filter_map(|entry| Some(entry.failure.as_ref()?.retry_at));
-        let idle = |entry: &&Entry| matches!(entry.phase, Phase::Held | Phase::Doubtful { .. });
-        let drops = self.entries.values().filter(idle).filter_map(|entry| entry.unwanted_since);
+        let builds = self.entries.values().filter(|entry| entry.phase == Phase::Held);
+        let builds = builds.filter_map(|entry| Some(entry.indexes.failure.as_ref()?.retry_at));
+        let drops =
+            self.entries.values().filter(|entry| entry.idles()).filter_map(|entry| entry.unwanted_since);
         let drops = drops.filter(|_| self.told).map(|since| since + self.limits.drop_after);
-        retries.chain(drops).filter(|at| *at > now).min()
+        retries.chain(builds).chain(drops).filter(|at| *at > now).min()
     }
 
     /// Whether some file waits for its readers.
     pub(crate) fn leaving(&self) -> bool {
-        self.entries.values().any(|entry| entry.phase == Phase::Leaving)
+        self.entries.values().any(|entry| entry.phase == Phase::Leaving || entry.indexes.leaving())
     }
-}
-
-enum Room {
-    /// There is room now.
-    Enough,
-    /// There will be when files are removed.
-    Soon,
-    /// There is none.
-    None(Error),
-}
-
-fn no_room(segment: &Wanted, limit: u64, used: u64) -> Error {
-    let have = limit.saturating_sub(used);
-    Error::new(
-        ErrorCode::SegmentRequestResourceFailed,
-        format!(
-            "{segment} needs {} bytes, and the cache has {have} left of its {limit}; raise `node.cache_limit`, or add \
-             nodes",
-            segment.bytes
-        ),
-    )
 }
 
 #[cfg(test)]

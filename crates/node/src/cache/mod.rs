@@ -2,10 +2,13 @@
 //!
 //! The ledger decides, the driver does, and queries see what is held.
 
+mod builds;
 mod driver;
 mod fetch;
 mod files;
 mod held;
+mod index;
+mod index_files;
 mod ledger;
 mod segment;
 mod wish;
@@ -14,7 +17,7 @@ use std::{path::Path, sync::Arc};
 
 use object_store::ObjectStore;
 use pointsman_clock::Clock;
-use pointsman_engine::SegmentStore;
+use pointsman_engine::{SegmentStore, rows::Memory};
 use pointsman_ids::Error;
 use pointsman_objects::{OpenError, Root};
 use pointsman_proto::node::v1 as pb;
@@ -23,7 +26,8 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{DataDirError, deps::Pace};
-pub(crate) use segment::{Desired, Observation, Status};
+pub(crate) use held::HeldSegments;
+pub(crate) use segment::{Desired, Observation, ObservedIndex, Status};
 #[cfg(test)]
 pub(crate) use segment::{Observed, Wanted};
 
@@ -63,6 +67,10 @@ pub(crate) struct Plan<'a> {
     pub(crate) limit: u64,
     /// Files that are fetched or verified at once.
     pub(crate) concurrency: usize,
+    /// Indexes that are built at once.
+    pub(crate) builds: usize,
+    /// Where builds take room.
+    pub(crate) memory: Memory,
     /// How patient it is.
     pub(crate) pace: Pace,
     /// Where it reads time.
@@ -102,6 +110,7 @@ impl Cache {
         let limits = ledger::Limits {
             bytes: plan.limit,
             concurrency: plan.concurrency,
+            builds: plan.builds,
             drop_after: plan.pace.drop_after,
         };
         let ledger = ledger::Ledger::new(limits, found, plan.clock.mono());
@@ -153,5 +162,10 @@ impl Cache {
     /// What queries may read.
     pub(crate) fn store(&self) -> Arc<dyn SegmentStore> {
         Arc::new(self.held.clone())
+    }
+
+    /// The same with indexes, for requests by shard.
+    pub(crate) fn held(&self) -> HeldSegments {
+        self.held.clone()
     }
 }

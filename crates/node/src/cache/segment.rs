@@ -10,6 +10,8 @@ use pointsman_ids::{Error, SegmentId, catalog::Checksum};
 use pointsman_proto::node::v1 as pb;
 use serde::{Deserialize, Serialize};
 
+use super::index::WantedIndex;
+
 /// A segment that the node should hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Wanted {
@@ -25,6 +27,12 @@ pub(crate) struct Wanted {
     pub(crate) bytes: u64,
     /// `blake3:` and 64 hexadecimal digits. A text, so that one that does not parse is a failure of its segment alone.
     pub(crate) checksum: String,
+    /// Number of rows; 0 in a wish that was stored before there were indexes.
+    #[serde(default)]
+    pub(crate) rows: u64,
+    /// Indexes over its vectors, built before it counts as held.
+    #[serde(default)]
+    pub(crate) indexes: Vec<WantedIndex>,
 }
 
 impl Wanted {
@@ -59,6 +67,8 @@ impl From<pb::DesiredSegment> for Wanted {
             object: segment.object,
             bytes: segment.bytes,
             checksum: segment.checksum,
+            rows: segment.rows,
+            indexes: segment.indexes.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -96,7 +106,7 @@ impl Desired {
 /// What is reported of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// Being fetched or verified for the first time.
+    /// Being fetched or verified for the first time, or its indexes being built.
     Fetching,
     /// Verified and served.
     Held,
@@ -120,6 +130,17 @@ impl Status {
     }
 }
 
+/// An index of a segment, with its state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ObservedIndex {
+    /// What it is.
+    pub(crate) index: WantedIndex,
+    /// `ready`, `building` or `missing`.
+    pub(crate) state: &'static str,
+    /// Length of its file, as far as it is known.
+    pub(crate) bytes: u64,
+}
+
 /// A segment with its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Observed {
@@ -129,6 +150,8 @@ pub(crate) struct Observed {
     pub(crate) segment: Arc<Wanted>,
     /// Whether the desired state names it.
     pub(crate) wanted: bool,
+    /// Its indexes.
+    pub(crate) indexes: Vec<ObservedIndex>,
 }
 
 /// Everything that the node says of its segments at one moment.
@@ -138,8 +161,10 @@ pub(crate) struct Observation {
     pub(crate) desired_version: u64,
     /// Every segment in any state.
     pub(crate) segments: BTreeMap<SegmentId, Observed>,
-    /// Bytes of files, those being fetched included.
+    /// Bytes of files, those being fetched or built included.
     pub(crate) bytes: u64,
+    /// The part of that which indexes take.
+    pub(crate) index_bytes: u64,
 }
 
 impl Observation {

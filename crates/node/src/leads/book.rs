@@ -7,8 +7,9 @@ use std::{
 
 use pointsman_ids::{CollectionId, Error, ErrorCode, SegmentId, ShardName};
 use pointsman_proto::node::v1 as pb;
+use url::Url;
 
-use super::{LeadStates, Led, lead::Lead};
+use super::{LeadStates, Leading, Led, lead::Lead};
 
 /// All leads of the node.
 #[derive(Debug, Default)]
@@ -17,9 +18,13 @@ pub(crate) struct Book {
     /// Segments that the node holds itself.
     held: BTreeSet<SegmentId>,
     /// The number that the coordinator gave this process.
+    node_id: u64,
+    /// The one by which hosts mean it.
     own: u64,
     /// Nodes that hosts are given by.
-    peers: BTreeMap<u64, Peer>,
+    peers: Arc<Peers>,
+    /// Shards that it led and does not any more, with the version of the lead.
+    lost: BTreeMap<Led, u64>,
     /// What was said last.
     said: Arc<LeadStates>,
 }
@@ -30,12 +35,38 @@ pub(crate) struct Peer {
     pub(crate) name: String,
     /// Where its worker listens, as URL.
     pub(crate) address: String,
+    /// The same, read; `None`: it is no URL.
+    pub(crate) url: Option<Url>,
 }
 
+impl From<&pb::Peer> for Peer {
+    fn from(peer: &pb::Peer) -> Self {
+        let url = peer.address.parse().ok();
+        Self { name: peer.name.clone(), address: peer.address.clone(), url }
+    }
+}
+
+/// Nodes by number.
+pub(crate) type Peers = BTreeMap<u64, Peer>;
+
+/// Lost leads that are remembered for messages.
+const LOST: usize = 1024;
+
 impl Book {
-    /// Nodes that hosts are given by, by number.
-    pub(crate) fn peers(&self) -> &BTreeMap<u64, Peer> {
-        &self.peers
+    /// Takes the number that the coordinator gave this process.
+    pub(crate) fn known_as(&mut self, node_id: u64) {
+        self.node_id = node_id;
+    }
+
+    /// What was said last, for requests.
+    pub(crate) fn leading(&self) -> Leading {
+        let (states, peers) = (Arc::clone(&self.said), Arc::clone(&self.peers));
+        Leading { node_id: self.node_id, own: self.own, states, peers }
+    }
+
+    /// Version of the lead of a shard that it led and does not any more, as far as it is remembered.
+    pub(crate) fn lost(&self, led: &Led) -> Option<u64> {
+        self.lost.get(led).copied()
     }
 
     /// Takes a wish.
@@ -47,16 +78,21 @@ impl Book {
             desired.leads.iter().map(checked).collect::<Result<_, Error>>()?;
         let removed: BTreeSet<Led> = desired.removed.iter().map(led).collect::<Result<_, Error>>()?;
         self.own = node_id;
-        let peer =
-            |peer: &pb::Peer| (peer.node_id, Peer { name: peer.name.clone(), address: peer.address.clone() });
-        if desired.full {
-            self.peers.clear();
-            let named: BTreeSet<&Led> = wanted.iter().map(|(led, _)| led).collect();
-            self.leads.retain(|led, _| named.contains(led));
+        let mut peers = if desired.full { Peers::new() } else { Peers::clone(&self.peers) };
+        peers.extend(desired.peers.iter().map(|peer| (peer.node_id, peer.into())));
+        if peers != *self.peers {
+            self.peers = Arc::new(peers);
         }
-        self.peers.extend(desired.peers.iter().map(peer));
-        self.leads.retain(|led, _| !removed.contains(led));
+        let named: BTreeSet<&Led> = wanted.iter().map(|(led, _)| led).collect();
+        let stays = |led: &Led| !removed.contains(led) && (!desired.full || named.contains(led));
+        for (led, lead) in self.leads.extract_if(.., |led, _| !stays(led)) {
+            self.lost.insert(led, lead.state.version);
+        }
+        while self.lost.len() > LOST {
+            self.lost.pop_first();
+        }
         for (led, change) in wanted {
+            self.lost.remove(&led);
             let lead = self.leads.entry(led).or_insert_with(Lead::new);
             lead.change(change, desired.full, self.own, &self.held);
         }

@@ -1,6 +1,9 @@
 //! One shard that is led.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::OnceLock,
+};
 
 use imbl::OrdMap;
 use pointsman_ids::SegmentId;
@@ -44,12 +47,33 @@ pub(crate) struct LeadState {
     present: usize,
     /// Rows of those.
     rows: u64,
+    by_host: ByHost,
 }
+
+/// The view's segments by the node that holds each: gathered when a request needs it first, and told by the rest.
+#[derive(Debug, Default)]
+struct ByHost(OnceLock<BTreeMap<u64, Vec<SegmentId>>>);
+
+impl Clone for ByHost {
+    /// What is cloned is about to change.
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for ByHost {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for ByHost {}
 
 impl LeadState {
     fn new(version: u64) -> Self {
         let (collection, replica) = (String::new(), 0);
-        Self { collection, replica, version, reach: Hosts::new(), view: None, present: 0, rows: 0 }
+        let (reach, by_host) = (Hosts::new(), ByHost::default());
+        Self { collection, replica, version, reach, view: None, present: 0, rows: 0, by_host }
     }
 
     /// The target that the view is from; 0: there is no view yet.
@@ -84,8 +108,26 @@ impl LeadState {
         self.view.as_ref().is_some_and(|view| self.present == view.listed.len())
     }
 
+    /// The segments of the view that can be reached, by the number of the node that holds each.
+    pub(crate) fn by_host(&self) -> &BTreeMap<u64, Vec<SegmentId>> {
+        self.by_host.0.get_or_init(|| {
+            let mut by_host: BTreeMap<u64, Vec<SegmentId>> = BTreeMap::new();
+            let listed = self.view.iter().flat_map(|view| view.listed.keys());
+            for (segment, host) in listed.filter_map(|segment| Some((*segment, *self.reach.get(segment)?))) {
+                by_host.entry(host).or_default().push(segment);
+            }
+            by_host
+        })
+    }
+
+    /// Of the view's segments, how many can be reached.
+    pub(crate) fn present(&self) -> usize {
+        self.present
+    }
+
     /// Takes a view, in the place of the one that it has.
     fn sync(&mut self, view: &pb::View) {
+        self.by_host = ByHost::default();
         let view = View::new(view);
         let present = view.listed.iter().filter(|(id, _)| self.reach.contains_key(*id));
         (self.present, self.rows) = present.fold((0, 0), |(count, sum), (_, rows)| (count + 1, sum + rows));
@@ -94,6 +136,7 @@ impl LeadState {
 
     /// A segment can be reached there, or not at all.
     fn reach(&mut self, segment: SegmentId, host: Option<u64>) {
+        self.by_host = ByHost::default();
         let was = match host {
             Some(host) => self.reach.insert(segment, host).is_some(),
             None => self.reach.remove(&segment).is_some(),

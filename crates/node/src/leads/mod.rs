@@ -13,13 +13,14 @@ use std::{
     sync::Arc,
 };
 
+use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use pointsman_ids::{CollectionId, Error, SegmentId, ShardName};
 use pointsman_proto::node::v1 as pb;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::{book::Peer, lead::LeadState, report::LeadReporter};
+pub(crate) use self::{book::Peers, lead::LeadState, report::LeadReporter};
 use crate::{
     cache::{Observation, Status},
     leads::book::Book,
@@ -32,17 +33,48 @@ pub(crate) type Led = (CollectionId, ShardName);
 /// Every shard that the node leads at one moment. What did not change is shared from one moment to the next.
 pub(crate) type LeadStates = BTreeMap<Led, Arc<LeadState>>;
 
+/// Everything that a request needs to know of leads, at one moment. Read without a lock.
+#[derive(Debug, Default)]
+pub(crate) struct Leading {
+    /// The number that the coordinator gave this process; 0: none yet.
+    pub(crate) node_id: u64,
+    /// The number by which hosts mean this process; the same, but for a moment when a coordinator gave another one.
+    pub(crate) own: u64,
+    /// What it leads.
+    pub(crate) states: Arc<LeadStates>,
+    /// Nodes that hosts are given by.
+    pub(crate) peers: Arc<Peers>,
+}
+
 /// The handle of the node's leads.
 #[derive(Clone, Debug)]
 pub(crate) struct Leads {
     book: Arc<Mutex<Book>>,
     states: watch::Sender<Arc<LeadStates>>,
+    now: Arc<ArcSwap<Leading>>,
 }
 
 impl Leads {
     /// Leads nothing yet.
     pub(crate) fn new() -> Self {
-        Self { book: Arc::default(), states: watch::Sender::default() }
+        Self { book: Arc::default(), states: watch::Sender::default(), now: Arc::default() }
+    }
+
+    /// Takes the number that the coordinator gave this process.
+    pub(crate) fn known_as(&self, node_id: u64) {
+        let mut book = self.book.lock();
+        book.known_as(node_id);
+        self.publish(&mut book);
+    }
+
+    /// What the node leads now, for requests.
+    pub(crate) fn now(&self) -> Arc<Leading> {
+        self.now.load_full()
+    }
+
+    /// Version of the lead of a shard that the node led and does not any more, as far as it is remembered. For messages.
+    pub(crate) fn lost(&self, led: &Led) -> Option<u64> {
+        self.book.lock().lost(led)
     }
 
     /// Takes what the coordinator wants. `node_id` is the number that it gave this process.
@@ -82,12 +114,15 @@ impl Leads {
     }
 
     /// Nodes that hold what it can reach, by number.
-    pub(crate) fn peers(&self) -> BTreeMap<u64, Peer> {
-        self.book.lock().peers().clone()
+    pub(crate) fn peers(&self) -> Arc<Peers> {
+        Arc::clone(&self.now.load().peers)
     }
 
     fn publish(&self, book: &mut Book) {
-        if let Some(states) = book.news() {
+        let news = book.news();
+        // Before anybody is told of it: who hears that this node leads may ask it.
+        self.now.store(Arc::new(book.leading()));
+        if let Some(states) = news {
             metrics::leads(&states);
             self.states.send_replace(states);
         }

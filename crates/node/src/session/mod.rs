@@ -195,6 +195,7 @@ impl Session {
             "session stands"
         );
         metrics::session(true);
+        self.leads.known_as(welcome.node_id);
         self.standing.send_replace(Standing {
             coordinator: Some(coordinator.to_owned()),
             node_id: welcome.node_id,

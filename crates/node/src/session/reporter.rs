@@ -83,10 +83,10 @@ mod tests {
     fn observation(version: u64, states: &[(u64, Status)]) -> Arc<Observation> {
         let observed = |(id, status): &(u64, Status)| {
             let segment = Arc::new(Wanted { id: *id, ..Wanted::default() });
-            (SegmentId(*id), Observed { status: status.clone(), segment, wanted: true })
+            (SegmentId(*id), Observed { status: status.clone(), segment, wanted: true, indexes: vec![] })
         };
         let segments = states.iter().map(observed).collect();
-        Arc::new(Observation { desired_version: version, segments, bytes: 0 })
+        Arc::new(Observation { desired_version: version, segments, ..Observation::default() })
     }
 
     fn failed(tries: u32) -> Status {

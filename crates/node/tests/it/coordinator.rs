@@ -31,6 +31,8 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 #[derive(Clone, Debug)]
 pub(crate) struct Script {
     pub(crate) epoch: u64,
+    /// The number that it gives the node.
+    pub(crate) node_id: u64,
     pub(crate) lease_ms: u64,
     pub(crate) report_interval_ms: u64,
     /// Root of the object store in the welcome.
@@ -97,6 +99,7 @@ impl Coordinator {
     pub(crate) fn start(objects: &str) -> Self {
         let script = Script {
             epoch: 1,
+            node_id: 7,
             lease_ms: 3000,
             report_interval_ms: 200,
             objects: objects.to_owned(),
@@ -107,7 +110,7 @@ impl Coordinator {
             tells_leave: false,
             leave: false,
         };
-        Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0)), script)
+        Self::start_at(pointsman_testkit::free_address().unwrap(), script)
     }
 
     pub(crate) fn start_at(address: SocketAddr, script: Script) -> Self {
@@ -258,7 +261,7 @@ async fn speak(shared: Arc<Shared>, outgoing: mpsc::Sender<Result<pb::OpenSessio
     let mut script = shared.script.subscribe();
     let now = script.borrow_and_update().clone();
     let welcome = pb::Welcome {
-        node_id: 7,
+        node_id: now.node_id,
         epoch: now.epoch,
         lease_ms: now.lease_ms,
         report_interval_ms: now.report_interval_ms,

@@ -5,6 +5,7 @@
 mod cluster;
 mod coordinator;
 mod drain;
+mod indexes;
 mod leads;
 mod node;
 mod program;
@@ -12,4 +13,6 @@ mod query;
 mod restart;
 mod segments;
 mod sessions;
+mod shards;
 mod trouble;
+mod vectors;

@@ -57,7 +57,7 @@ impl Node {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let bound = || {
-            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let listener = TcpListener::bind(pointsman_testkit::free_address().unwrap()).unwrap();
             listener.set_nonblocking(true).unwrap();
             (format!("http://{}", listener.local_addr().unwrap()), listener)
         };

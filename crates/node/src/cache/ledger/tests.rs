@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::*;
 
-const LIMITS: Limits = Limits { bytes: 100, concurrency: 2, drop_after: Duration::from_secs(5) };
+mod indexes;
+
+const LIMITS: Limits = Limits { bytes: 100, concurrency: 2, builds: 1, drop_after: Duration::from_secs(5) };
 const RETRY: Duration = Duration::from_secs(1);
 
 fn at(seconds: u64) -> MonoTime {
@@ -15,12 +17,35 @@ fn segment(id: u64, bytes: u64) -> Arc<Wanted> {
     Arc::new(Wanted { id, bytes, checksum: format!("sum of {id}"), ..Wanted::default() })
 }
 
+/// A file that an earlier process left.
+fn file(bytes: u64) -> Found {
+    Found { bytes: Some(bytes), ..Found::default() }
+}
+
 fn wish(version: u64, segments: &[&Arc<Wanted>]) -> Desired {
     Desired { version, segments: segments.iter().map(|segment| Arc::clone(segment)).collect() }
 }
 
 fn next(ledger: &mut Ledger, now: MonoTime) -> Vec<Action> {
     ledger.next(now, true, |_| false, |_| RETRY)
+}
+
+/// How an action ends that goes well.
+fn well(action: &Action) -> Outcome {
+    match action {
+        Action::Verify(_) | Action::Fetch(_) => good(),
+        Action::Build(..) => Outcome::Built(5),
+        Action::RemoveIndex(..) | Action::Remove(..) => Outcome::Gone,
+    }
+}
+
+/// Verified, and there is no index file.
+fn good() -> Outcome {
+    Outcome::Good(BTreeMap::new())
+}
+
+fn remove(id: u64) -> Action {
+    Action::Remove(SegmentId(id), vec![])
 }
 
 /// Does everything that is to be done, well, until nothing is.
@@ -32,8 +57,7 @@ fn settle(ledger: &mut Ledger, now: MonoTime) -> Vec<Action> {
             return all;
         }
         for action in &actions {
-            let outcome = if let Action::Remove(_) = action { Outcome::Gone } else { Outcome::Good };
-            ledger.finish(action, outcome, now);
+            ledger.finish(action, well(action), now);
         }
         all.extend(actions);
     }
@@ -47,7 +71,7 @@ fn failure(ledger: &Ledger, id: u64) -> Option<(ErrorCode, u32)> {
 }
 
 fn served(ledger: &Ledger) -> Vec<u64> {
-    ledger.served().map(|id| id.0).collect()
+    ledger.served().keys().map(|id| id.0).collect()
 }
 
 #[test]
@@ -57,14 +81,14 @@ fn the_largest_is_fetched_first_and_never_more_than_allowed_at_once() {
     ledger.desire(&wish(1, &[&a, &b, &c]), at(0));
     assert_eq!(next(&mut ledger, at(0)), [Action::Fetch(Arc::clone(&b)), Action::Fetch(c)]);
     assert_eq!(next(&mut ledger, at(0)), []);
-    ledger.finish(&Action::Fetch(b), Outcome::Good, at(1));
+    ledger.finish(&Action::Fetch(b), good(), at(1));
     assert_eq!(next(&mut ledger, at(1)), [Action::Fetch(a)]);
     assert_eq!(served(&ledger), [2]);
 }
 
 #[test]
 fn nothing_is_served_before_it_is_verified() {
-    let mut ledger = Ledger::new(LIMITS, [(SegmentId(1), 10)], at(0));
+    let mut ledger = Ledger::new(LIMITS, [(SegmentId(1), file(10))], at(0));
     assert_eq!(next(&mut ledger, at(100)), [], "nothing is dropped before a wish is known");
     let a = segment(1, 10);
     ledger.desire(&wish(1, &[&a]), at(100));
@@ -72,7 +96,7 @@ fn nothing_is_served_before_it_is_verified() {
     assert_eq!(next(&mut ledger, at(100)), [Action::Verify(Arc::clone(&a))]);
     ledger.finish(&Action::Verify(Arc::clone(&a)), Outcome::Gone, at(101));
     assert_eq!(next(&mut ledger, at(101)), [Action::Fetch(Arc::clone(&a))]);
-    ledger.finish(&Action::Fetch(a), Outcome::Good, at(102));
+    ledger.finish(&Action::Fetch(a), good(), at(102));
     assert_eq!(served(&ledger), [1]);
 }
 
@@ -87,8 +111,8 @@ fn what_is_not_wanted_is_served_for_a_while_and_removed_after_its_last_reader() 
     assert_eq!((next(&mut ledger, at(14)), served(&ledger)), (vec![], vec![1]));
     assert_eq!((ledger.next(at(15), true, |_| true, |_| RETRY), served(&ledger)), (vec![], vec![]));
     assert_eq!(ledger.next(at(60), true, |_| true, |_| RETRY), []);
-    assert_eq!(next(&mut ledger, at(60)), [Action::Remove(SegmentId(1))]);
-    ledger.finish(&Action::Remove(SegmentId(1)), Outcome::Gone, at(60));
+    assert_eq!(next(&mut ledger, at(60)), [remove(1)]);
+    ledger.finish(&remove(1), Outcome::Gone, at(60));
     assert_eq!(ledger.observation(), Observation { desired_version: 2, ..Observation::default() });
 }
 
@@ -112,10 +136,10 @@ fn what_is_wanted_again_while_it_is_removed_is_fetched_again() {
     settle(&mut ledger, at(0));
     ledger.desire(&wish(2, &[]), at(10));
     next(&mut ledger, at(20));
-    assert_eq!(next(&mut ledger, at(20)), [Action::Remove(SegmentId(1))]);
+    assert_eq!(next(&mut ledger, at(20)), [remove(1)]);
     ledger.desire(&wish(3, &[&a]), at(20));
     assert_eq!(next(&mut ledger, at(20)), []);
-    ledger.finish(&Action::Remove(SegmentId(1)), Outcome::Gone, at(21));
+    ledger.finish(&remove(1), Outcome::Gone, at(21));
     assert_eq!(next(&mut ledger, at(21)), [Action::Fetch(a)]);
 }
 
@@ -146,7 +170,7 @@ fn what_is_wanted_never_gives_way_and_what_is_not_does_at_once() {
     // Long before `drop_after` is over.
     ledger.desire(&wish(3, &[&a, &c]), at(3));
     let done = settle(&mut ledger, at(3));
-    assert_eq!(done, [Action::Remove(SegmentId(2)), Action::Fetch(c)]);
+    assert_eq!(done, [remove(2), Action::Fetch(c)]);
     assert_eq!((served(&ledger), ledger.observation().bytes), (vec![1, 3], 90));
 }
 
@@ -188,7 +212,7 @@ fn a_damaged_file_is_served_until_that_is_known_and_a_missing_one_is_not() {
     assert_eq!(served(&ledger), [1]);
     assert_eq!(next(&mut ledger, at(1)), [Action::Verify(Arc::clone(&a)), Action::Verify(Arc::clone(&b))]);
     assert_eq!(served(&ledger), [1]);
-    ledger.finish(&Action::Verify(a), Outcome::Good, at(2));
+    ledger.finish(&Action::Verify(a), good(), at(2));
     ledger.finish(&Action::Verify(Arc::clone(&b)), Outcome::Gone, at(2));
     assert_eq!(next(&mut ledger, at(2)), [Action::Fetch(b)]);
     assert_eq!((served(&ledger), ledger.oldest_verified()), (vec![1], Some(SegmentId(1))));
