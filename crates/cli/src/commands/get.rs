@@ -12,7 +12,7 @@ Examples:
   pointsman get docs 17 4711 --columns title,lang
   pointsman get people --key '' --key 0x00ff --json
 
-Prints rows in the order of their keys; keys that no row has are left out, and told on standard error when none has any.
+Prints rows in the order in which their keys are given, those of --key last; keys that no row has are left out.
 The collection has to name its key (`pointsman collection alter docs --key id`). Dates, times and decimals are written as
 text, bytes as 0x and hexadecimal digits. The answer is whole, or the command fails.";
 
