@@ -74,38 +74,49 @@ fn inner(a: &[f32], b: &[f32]) -> f32 {
     sum
 }
 
-/// The sums of `N` terms of each pair of numbers.
+/// The sums of `N` terms of each pair of numbers; a term of zeros is 0.
 #[inline(always)]
 fn sums<const N: usize>(a: &[f32], b: &[f32], terms: impl Fn(f32, f32) -> [f32; N]) -> [f32; N] {
     let mut sums = [[0.0; LANES]; N];
     let (a, a_rest) = a.as_chunks::<LANES>();
     let (b, b_rest) = b.as_chunks::<LANES>();
     for (a, b) in a.iter().zip(b) {
-        for lane in 0..LANES {
-            let terms = terms(a[lane], b[lane]);
-            for (sums, term) in sums.iter_mut().zip(terms) {
-                sums[lane] += term;
-            }
-        }
+        add(&mut sums, a, b, &terms);
     }
-    for (lane, (a, b)) in a_rest.iter().zip(b_rest).enumerate() {
-        for (sums, term) in sums.iter_mut().zip(terms(*a, *b)) {
-            sums[lane] += term;
-        }
+    // Filled up with zeros, so that no place of the sums is chosen as it runs: they would not stay in registers.
+    if !a_rest.is_empty() {
+        add(&mut sums, &filled_up(a_rest), &filled_up(b_rest), &terms);
     }
     sums.map(in_pairs)
 }
 
 #[inline(always)]
-fn in_pairs(mut sums: [f32; LANES]) -> f32 {
-    let mut half = LANES / 2;
-    while half > 0 {
-        for lane in 0..half {
-            sums[lane] += sums[lane + half];
+fn add<const N: usize>(
+    sums: &mut [[f32; LANES]; N],
+    a: &[f32; LANES],
+    b: &[f32; LANES],
+    terms: &impl Fn(f32, f32) -> [f32; N],
+) {
+    for lane in 0..LANES {
+        let terms = terms(a[lane], b[lane]);
+        for at in 0..N {
+            sums[at][lane] += terms[at];
         }
-        half /= 2;
     }
-    sums[0]
+}
+
+#[inline(always)]
+fn filled_up(numbers: &[f32]) -> [f32; LANES] {
+    let mut all = [0.0; LANES];
+    all.iter_mut().zip(numbers).for_each(|(place, number)| *place = *number);
+    all
+}
+
+#[inline(always)]
+fn in_pairs(sums: [f32; LANES]) -> f32 {
+    let eight: [f32; 8] = std::array::from_fn(|lane| sums[lane] + sums[lane + 8]);
+    let four: [f32; 4] = std::array::from_fn(|lane| eight[lane] + eight[lane + 4]);
+    (four[0] + four[2]) + (four[1] + four[3])
 }
 
 #[cfg(test)]
