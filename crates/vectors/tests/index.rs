@@ -167,6 +167,32 @@ fn an_index_belongs_to_its_vectors_alone() {
 }
 
 #[test]
+fn rows_that_no_walk_comes_by_are_found_by_looking_at_all() {
+    let mut numbers = clustered(12_000, 4, 2, 9);
+    numbers[..8_000 * 4].fill(f32::INFINITY);
+    let vectors = Vectors::new(&numbers, 4).unwrap();
+    let far = RowSet::new(vectors.rows(), |row| row < 8_000);
+    let found = build(vectors, Metric::L2).search(vectors, &[0.0; 4], 3, 10, Some(&far)).unwrap();
+    assert_eq!(rows(&found), [0, 1, 2]);
+}
+
+#[test]
+fn a_link_to_a_row_that_is_not_there_is_refused() {
+    let numbers = clustered(700, 3, 4, 2);
+    let bytes = build(Vectors::new(&numbers, 3).unwrap(), Metric::L2).to_bytes();
+    for from_the_end in (36..400).step_by(4) {
+        let mut bytes = bytes.clone();
+        let at = bytes.len() - from_the_end;
+        bytes[at..at + 4].copy_from_slice(&700_u32.to_le_bytes());
+        let (content, hash) = bytes.split_last_chunk_mut::<32>().unwrap();
+        *hash = *blake3::hash(content).as_bytes();
+        let damaged =
+            matches!(Index::from_bytes(&bytes), Err(Error::Damaged("it names rows that it does not have")));
+        assert!(damaged, "{from_the_end}");
+    }
+}
+
+#[test]
 fn another_format_is_named() {
     let numbers = clustered(100, 4, 2, 9);
     let mut bytes = build(Vectors::new(&numbers, 4).unwrap(), Metric::L2).to_bytes();

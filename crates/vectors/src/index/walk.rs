@@ -133,4 +133,12 @@ mod tests {
         assert_eq!(found(2, Some(&far), 100), Some(vec![1, 0]), "the way to them leads through others");
         assert_eq!(found(2, Some(&far), 70), None);
     }
+
+    #[test]
+    fn among_equally_near_rows_a_walk_ends_when_it_has_found_enough() {
+        let vectors = Vectors::new(&[1.0; 100], 1).unwrap();
+        let measure = Measure::new(Metric::L2, &[0.0]);
+        let found = Walker::new(vectors).walk(&line(100), &measure, &[50], 3, Wanted::default(), 5);
+        assert_eq!(found.map(|found| found.into_sorted().len()), Some(3));
+    }
 }
