@@ -250,10 +250,32 @@ pub(crate) const OF_SHARD_CLIENT: [(&str, &str); 5] = [
 /// The shard client's own figures under the names that are shown.
 pub(crate) fn of_shard_client(samples: &[pointsman_shard_client::Sample]) -> Vec<Sample> {
     let shown = |sample: &pointsman_shard_client::Sample| {
-        let bare = |name: &'static str| name.strip_prefix("pointsman_broker_")?.strip_suffix("_total");
-        let (name, _) = OF_SHARD_CLIENT.iter().find(|(name, _)| bare(name) == Some(sample.name))?;
+        let is_it = |name: &str| name.strip_suffix("_total").is_some_and(|name| name.ends_with(sample.name));
+        let (name, _) = OF_SHARD_CLIENT.iter().find(|(name, _)| is_it(name))?;
         let labels = sample.labels.iter().map(|(label, word)| (*label, (*word).to_owned())).collect();
         Some(Sample { name, kind: SampleKind::Counter, labels, value: sample.value as f64 })
     };
     samples.iter().filter_map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_figure_of_the_shard_client_is_shown() {
+        for (name, shown) in [
+            ("shard_client_cache_reads", "pointsman_broker_shard_client_cache_reads_total"),
+            ("shard_client_preferred", "pointsman_broker_shard_client_preferred_total"),
+            ("shard_client_misaligned_tags", "pointsman_broker_shard_client_misaligned_tags_total"),
+            ("shard_client_malformed_lists", "pointsman_broker_shard_client_malformed_lists_total"),
+            ("shard_client_skipped", "pointsman_broker_shard_client_skipped_total"),
+        ] {
+            let own = pointsman_shard_client::Sample { name, labels: vec![("result", "hit")], value: 3 };
+            let samples = of_shard_client(&[own]);
+            let [sample] = &samples[..] else { panic!("{name} is shown once") };
+            assert_eq!((sample.name, sample.value), (shown, 3.0));
+            assert_eq!(sample.labels, [("result", "hit".to_owned())]);
+        }
+    }
 }
