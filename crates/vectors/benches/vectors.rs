@@ -124,7 +124,7 @@ fn measure(index: &Index, vectors: Vectors<'_>, queries: Vectors<'_>) {
     {
         let (right, exact) = timed(queries, |query| nearest(vectors, Metric::L2, query, K, accept).unwrap());
         tell(&format!("index.exact{name}"), exact, "ms");
-        for candidates in [96, 128, 192, Index::CANDIDATES] {
+        for candidates in [96, 128, Index::CANDIDATES, 256] {
             let search = |query: &[f32]| index.search(vectors, query, K, candidates, accept).unwrap();
             let (found, took) = timed(queries, search);
             let hits: usize = found

@@ -8,7 +8,7 @@ use super::{Args, criterion::Figures, row::Row};
 const BYTES: f64 = 1e6 * 128.0 * 4.0;
 
 /// Candidates of a search by default.
-const CANDIDATES: usize = 256;
+const CANDIDATES: usize = 192;
 
 /// Runs the benchmark of the crate `vectors`.
 pub(super) fn run(args: &Args) -> anyhow::Result<Vec<Row>> {

@@ -62,7 +62,7 @@ pub struct Index {
 
 impl Index {
     /// Candidates of a search that finds more than 95 of 100 nearest even where many are nearly as near.
-    pub const CANDIDATES: usize = 256;
+    pub const CANDIDATES: usize = 192;
 
     /// Builds the index of vectors. The same vectors, options and seed give the same index on every machine.
     ///
