@@ -12,7 +12,9 @@ use anyhow::{Context, bail, ensure};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
-use crate::{Endpoint, NodeEndpoint, Process, Ready, Sql, eventually, free_port, is_alive, program, signal};
+use crate::{
+    Endpoint, NodeEndpoint, Process, Ready, Sql, eventually, free_port, free_ports, is_alive, program, signal,
+};
 
 /// Longest time from start to the first answer; the dev profile generates samples slowly.
 const READY_LIMIT: Duration = Duration::from_secs(120);
@@ -472,7 +474,9 @@ fn dev_command(program: &Path, options: &ClusterOptions, data_dir: &Path) -> any
     command.args(["--nodes", &options.nodes.to_string()]);
     command.args(["--resource-groups", &options.resource_groups.join(",")]);
     command.args(["--replicas", &options.replicas.to_string()]);
-    command.args(["--http-port", &free_port()?.to_string()]);
+    let nodes = u16::try_from(options.nodes)?;
+    let first = free_ports(4 + 2 * nodes)?;
+    command.args(["--http-port", &first.to_string(), "--first-port", &(first + 1).to_string()]);
     if let Some(sample) = &options.sample {
         command.args(["--sample", sample]);
     }

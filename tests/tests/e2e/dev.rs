@@ -2,9 +2,9 @@
 
 use std::{fs, net::TcpListener, process::Command};
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use nix::sys::signal::Signal;
-use pointsman_testkit::{Cluster, ClusterOptions, eventually, is_alive, program, signal};
+use pointsman_testkit::{Cluster, ClusterOptions, Process, Ready, eventually, is_alive, program, signal};
 
 use super::LIMIT;
 
@@ -73,6 +73,65 @@ fn a_node_that_was_started_by_hand_is_named_at_the_end() -> anyhow::Result<()> {
     );
     let other = cluster.node_names().remove(1);
     ensure!(!log.contains(&format!("{other} was started by hand")), "{log}");
+    Ok(())
+}
+
+/// A node that was moved to another group stays there when `dev` starts again, and everybody is where he was before.
+#[test]
+fn a_dev_that_starts_again_finds_moved_nodes_and_its_addresses() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let data_dir = folder.path().join("data");
+    let addresses = |ready: &Ready| {
+        let nodes = ready.nodes.iter().map(|node| node.grpc.clone());
+        let [broker, coordinator] = [&ready.broker, &ready.coordinator];
+        let own = [&broker.http, &broker.grpc, &coordinator.http, &coordinator.grpc].map(Clone::clone);
+        nodes.chain(own).collect::<Vec<_>>()
+    };
+    let group = |ready: &Ready, name: &str| {
+        let node = ready.nodes.iter().find(|node| node.name == name);
+        node.map(|node| node.resource_group.clone()).context("the node")
+    };
+    let start = || {
+        let mut command = Command::new(program("pointsman")?);
+        command.args(["dev", "--http-port", "0", "--data-dir"]).arg(&data_dir);
+        let log = folder.path().join("dev.log");
+        let mut dev = Process::start("pointsman dev", &mut command, Some(&log), None)?;
+        let ready = eventually("the ready file", LIMIT, || {
+            ensure!(dev.exit()?.is_none(), "it ended: {}", fs::read_to_string(&log)?);
+            Ready::read(&data_dir.join("ready.json"))
+        })?;
+        anyhow::Ok((dev, ready))
+    };
+    let (mut dev, before) = start()?;
+    ensure!(group(&before, "n1")? == "east" && group(&before, "n3")? == "east");
+    let mut transfer = Command::new(program("pointsman")?);
+    transfer.args(["group", "transfer", "east", "west", "--nodes", "1", "--data-dir"]).arg(&data_dir);
+    ensure!(transfer.status()?.success());
+    ensure!(dev.stop()?.success());
+
+    let (mut dev, after) = start()?;
+    ensure!(addresses(&after) == addresses(&before), "{after:?} after {before:?}");
+    let moved = ["n1", "n3"].map(|name| group(&after, name)).into_iter().collect::<Result<Vec<_>, _>>()?;
+    ensure!(moved.iter().filter(|group| *group == "west").count() == 1, "{after:?}");
+    ensure!(dev.stop()?.success());
+    Ok(())
+}
+
+/// Who starts on a folder that was made for other groups is told so.
+#[test]
+fn a_dev_with_other_groups_is_refused() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let data_dir = folder.path().join("data");
+    drop(Cluster::start(ClusterOptions { data_dir: Some(data_dir.clone()), ..ClusterOptions::default() })?);
+    let mut command = Command::new(program("pointsman")?);
+    command.args(["dev", "--http-port", "0", "--resource-groups", "a,b", "--data-dir"]).arg(&data_dir);
+    let output = command.output()?;
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(
+        output.status.code() == Some(1) && text.contains("other --resource-groups"),
+        "{}: {text}",
+        output.status
+    );
     Ok(())
 }
 

@@ -80,9 +80,10 @@ fn under_load(
     queries.wait_for(8, A_FEW)?;
     silence()?;
     let node = excluded(&sql, Instant::now())?;
+    // Which call notices first depends on the moment: one that waits, one that connects, or a probe of an idle connection.
     ensure!(
-        node.evidence.as_ref().is_some_and(|text| text.contains("broke off")),
-        "not by its connection: {node:?}"
+        node.evidence.as_ref().is_some_and(|text| !text.contains("suspicions in a row")),
+        "by deadlines, not by its connection: {node:?}"
     );
     queries.wait_for(4, A_FEW)?;
     let report = queries.finish()?;

@@ -1,6 +1,6 @@
 //! The running components: started in order, watched, stopped in the opposite order.
 
-use std::{fs, time::Duration};
+use std::{cell::Cell, fs, time::Duration};
 
 use anyhow::Context;
 use pointsman_proto::coordinator::v1::{ListNodesRequest, Node, NodeState};
@@ -11,7 +11,7 @@ use super::{
     PATIENCE,
     config::{self, Listen, url},
     layout::{BROKER, COORDINATOR, Layout},
-    ports,
+    ports::Ports,
     process::Process,
     ready::{Component, NodeComponent, ReadyFile},
 };
@@ -45,17 +45,22 @@ pub(super) struct Cluster {
 impl Cluster {
     /// Chooses ports. Writes and starts nothing.
     pub(super) fn new(layout: Layout) -> anyhow::Result<Self> {
-        let query_surface = ports::wanted(layout.http_port)?;
-        let mut free = ports::free(3 + 2 * layout.nodes.len())?.into_iter();
-        let mut next = || free.next().context("too few ports");
+        let mut ports = layout.first_port.map_or_else(Ports::free, Ports::from);
+        let former = |name: &str, section: &str| config::former(&layout.config_file(name), section);
+        let before = former(BROKER, "broker");
+        let query_surface = ports.wanted(layout.http_port, before.map(|listen| listen.http))?;
+        let mut listen = |former: Option<Listen>| {
+            let grpc = ports.next(former.map(|listen| listen.grpc))?;
+            anyhow::Ok(Listen { grpc, http: ports.next(former.map(|listen| listen.http))? })
+        };
         Ok(Self {
-            coordinator: Listen { grpc: next()?, http: next()? },
-            broker: Listen { grpc: next()?, http: query_surface },
+            coordinator: listen(former(COORDINATOR, "coordinator"))?,
             nodes: layout
                 .nodes
                 .iter()
-                .map(|_| anyhow::Ok(Listen { grpc: next()?, http: next()? }))
+                .map(|(name, _)| listen(former(name, "node")))
                 .collect::<Result<_, _>>()?,
+            broker: Listen { grpc: ports.next(before.map(|listen| listen.grpc))?, http: query_surface },
             processes: Vec::new(),
             stopping: CancellationToken::new(),
             http: reqwest::Client::builder().timeout(Duration::from_secs(2)).build()?,
@@ -106,24 +111,19 @@ impl Cluster {
         }
         let broker = self.spawn(BROKER, "broker")?;
         self.wait_ready(&broker, self.broker, deadline).await?;
-        self.wait_nodes(&nodes, deadline).await?;
+        let members = self.wait_nodes(&nodes, deadline).await?;
         let component = |listen: Listen, process: &Process| Component {
             http: url(listen.http),
             grpc: url(listen.grpc),
             pid: process.pid,
         };
-        let node =
-            |(((name, group), listen), process): (((&String, &String), &Listen), &Process)| NodeComponent {
-                name: name.clone(),
-                resource_group: group.clone(),
-                grpc: url(listen.grpc),
-                pid: process.pid,
-            };
-        let named = self.layout.nodes.iter().map(|(name, group)| (name, group));
+        let listens = self.nodes.iter().zip(&nodes).map(|(listen, process)| (url(listen.grpc), process.pid));
+        let named = self.layout.nodes.iter().map(|(name, _)| name.clone()).zip(members);
+        let node = |((name, resource_group), (grpc, pid))| NodeComponent { name, resource_group, grpc, pid };
         Ok(ReadyFile {
             broker: component(self.broker, &broker),
             coordinator: component(self.coordinator, &coordinator),
-            nodes: named.zip(&self.nodes).zip(&nodes).map(node).collect(),
+            nodes: named.zip(listens).map(node).collect(),
             metastore: self.layout.metastore.to_string(),
             objects: self.layout.objects().display().to_string(),
         })
@@ -138,7 +138,7 @@ impl Cluster {
 
     async fn wait_ready(&self, process: &Process, listen: Listen, deadline: Instant) -> anyhow::Result<()> {
         let url = format!("{}/ready", url(listen.http));
-        self.wait(process, deadline, async |_| {
+        self.wait(process, deadline, async || {
             let Ok(answer) = self.http.get(&url).send().await else {
                 // It does not listen yet; why not stands in its log alone.
                 return Ok(Some(process.last_line().unwrap_or_else(|| "it does not listen yet".into())));
@@ -152,44 +152,75 @@ impl Cluster {
         .await
     }
 
-    /// Until every node has a live session and a place in its group.
-    async fn wait_nodes(&self, nodes: &[Process], deadline: Instant) -> anyhow::Result<()> {
+    /// Until every node has a live session and a place in a group; tells which one it is for each.
+    async fn wait_nodes(&self, nodes: &[Process], deadline: Instant) -> anyhow::Result<Vec<String>> {
         let coordinator = self.coordinator().await?;
+        // Moves that the coordinator is about to make are made by then.
+        let settled = Instant::now() + PATIENCE;
+        let mut members = Vec::new();
         for (process, (name, group)) in nodes.iter().zip(&self.layout.nodes) {
-            self.wait(process, deadline, async |patient| {
+            let member = Cell::new(None);
+            self.wait(process, deadline, async || {
                 let answer = answer(coordinator.cluster().list_nodes(ListNodesRequest {}).await);
                 let nodes = match answer {
                     Ok(answer) => answer.nodes,
                     Err(error) => return Ok(Some(error.to_string())),
                 };
-                match placed(nodes.iter().find(|node| node.name == *name), group) {
-                    Err(Misplaced { member_of }) if !patient => Err(Failure::Failed(format!(
-                        "{name} is a member of resource group '{member_of}', not of '{group}': {} was made with other \
-                         --resource-groups or --nodes; start with those, or name another --data-dir",
-                        self.layout.data_dir.display()
-                    ))
-                    .into()),
-                    Err(Misplaced { member_of }) => Ok(Some(format!("it is still a member of '{member_of}'"))),
-                    Ok(waits_for) => Ok(waits_for.map(str::to_owned)),
-                }
+                let node = nodes.iter().find(|node| node.name == *name);
+                Ok(match placed(node, group) {
+                    Place::Waits(why) => Some(why.to_owned()),
+                    Place::Elsewhere(other) if Instant::now() < settled => {
+                        Some(format!("it is still a member of '{other}'"))
+                    }
+                    Place::Elsewhere(other) => {
+                        self.was_moved(name, group, other, &nodes)?;
+                        member.set(Some(other.to_owned()));
+                        None
+                    }
+                    Place::Right => {
+                        member.set(Some(group.clone()));
+                        None
+                    }
+                })
             })
             .await?;
+            members.extend(member.take());
         }
+        Ok(members)
+    }
+
+    /// A node of another group than it asks for was moved there by somebody, and stays.
+    ///
+    /// # Errors
+    /// It looks as if the folder was made for other groups: nobody is in the one that it asks for, and nobody asks for the
+    /// one that it is in.
+    fn was_moved(&self, name: &str, group: &str, member_of: &str, nodes: &[Node]) -> Result<(), Failure> {
+        let asked_for = self.layout.groups.iter().any(|group| group == member_of);
+        if !asked_for && !nodes.iter().any(|node| node.resource_group == group) {
+            return Err(Failure::Failed(format!(
+                "{name} is a member of resource group '{member_of}', and '{group}' has no member: {} was made with other \
+                 --resource-groups or --nodes; start with those, or name another --data-dir",
+                self.layout.data_dir.display()
+            )));
+        }
+        output::note(format_args!(
+            "{name} is a member of resource group '{member_of}', not of '{group}': it was moved"
+        ));
         Ok(())
     }
 
-    /// Waits until `waits_for` says that there is nothing left to wait for. It is told whether patience is still due;
-    /// after that, what it says is shown. A component that ends is an error at once.
+    /// Waits until `waits_for` says that there is nothing left to wait for. After a while, what it says is shown. A component
+    /// that ends is an error at once.
     async fn wait(
         &self,
         process: &Process,
         deadline: Instant,
-        waits_for: impl AsyncFn(bool) -> anyhow::Result<Option<String>>,
+        waits_for: impl AsyncFn() -> anyhow::Result<Option<String>>,
     ) -> anyhow::Result<()> {
         let name = &process.name;
         let started = Instant::now();
         let mut shown = String::new();
-        while let Some(why) = waits_for(started.elapsed() < PATIENCE).await? {
+        while let Some(why) = waits_for().await? {
             if let Some(ended) = self.processes.iter().find(|process| process.end().is_some()) {
                 return Err(ended.failure().into());
             }
@@ -274,22 +305,26 @@ impl Cluster {
     }
 }
 
-/// A node that lives in another group than it asks for.
+/// A node's place.
 #[derive(Debug, PartialEq, Eq)]
-struct Misplaced {
-    member_of: String,
+enum Place<'a> {
+    /// In the group that it asks for.
+    Right,
+    /// In another one.
+    Elsewhere(&'a str),
+    /// There is none yet, for this reason.
+    Waits(&'static str),
 }
 
-/// What a node's place in its group waits for; `None`: nothing.
-fn placed(node: Option<&Node>, group: &str) -> Result<Option<&'static str>, Misplaced> {
-    let Some(node) = node else { return Ok(Some("it has not joined yet")) };
+fn placed<'a>(node: Option<&'a Node>, group: &str) -> Place<'a> {
+    let Some(node) = node else { return Place::Waits("it has not joined yet") };
     if node.state() != NodeState::Live {
-        return Ok(Some("it has no session with the coordinator"));
+        return Place::Waits("it has no session with the coordinator");
     }
     match node.resource_group.as_str() {
-        "" => Ok(Some("its resource group has no place for it yet")),
-        member_of if member_of == group => Ok(None),
-        member_of => Err(Misplaced { member_of: member_of.to_owned() }),
+        "" => Place::Waits("its resource group has no place for it yet"),
+        member_of if member_of == group => Place::Right,
+        member_of => Place::Elsewhere(member_of),
     }
 }
 
@@ -298,14 +333,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_placed_when_it_lives_in_the_group_that_it_asks_for() {
+    fn a_node_is_placed_when_it_lives_in_a_group() {
+        let waits = |node: Option<&Node>, group: &str| matches!(placed(node, group), Place::Waits(_));
         let mut node = Node { resource_group: "east".into(), ..Node::default() };
-        assert!(placed(None, "east").unwrap().is_some());
-        assert!(placed(Some(&node), "east").unwrap().is_some(), "no session yet");
+        assert!(waits(None, "east"));
+        assert!(waits(Some(&node), "east"), "no session yet");
         node.set_state(NodeState::Live);
-        assert_eq!(placed(Some(&node), "east"), Ok(None));
-        assert_eq!(placed(Some(&node), "a"), Err(Misplaced { member_of: "east".into() }));
+        assert_eq!(placed(Some(&node), "east"), Place::Right);
+        assert_eq!(placed(Some(&node), "a"), Place::Elsewhere("east"));
         node.resource_group.clear();
-        assert!(placed(Some(&node), "east").unwrap().is_some(), "it waits for a place");
+        assert!(waits(Some(&node), "east"), "it waits for a place");
     }
 }

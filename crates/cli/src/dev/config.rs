@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Context;
 use pointsman_settings::{BrokerSettings, CoordinatorSettings, FailOpenSettings, NodeSettings};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::layout::{BROKER, COORDINATOR, Layout};
 
@@ -15,12 +15,25 @@ use super::layout::{BROKER, COORDINATOR, Layout};
 const NODE_GRACE: Duration = Duration::from_secs(2);
 
 /// Where a component listens.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Listen {
     /// gRPC.
     pub(super) grpc: SocketAddr,
     /// HTTP.
     pub(super) http: SocketAddr,
+}
+
+/// Where a component listened when its settings were written last; `None`: there are none, or not of this form.
+pub(super) fn former(path: &Path, section: &str) -> Option<Listen> {
+    #[derive(Deserialize)]
+    struct Former {
+        grpc_listen: SocketAddr,
+        http_listen: SocketAddr,
+    }
+    let text = fs::read_to_string(path).ok()?;
+    let mut sections: BTreeMap<String, Former> = toml::from_str(&text).ok()?;
+    let Former { grpc_listen, http_listen } = sections.remove(section)?;
+    Some(Listen { grpc: grpc_listen, http: http_listen })
 }
 
 /// Settings of the coordinator.
@@ -101,6 +114,19 @@ mod tests {
         write(&path, section, settings).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         fs::read_to_string(path).unwrap()
+    }
+
+    #[test]
+    fn addresses_of_a_former_run_are_read_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("n1.toml");
+        assert_eq!(former(&path, "node"), None);
+        let node = NodeSettings { grpc_listen: "127.0.0.1:4711".parse().unwrap(), ..NodeSettings::default() };
+        write(&path, "node", &node).unwrap();
+        assert_eq!(former(&path, "node"), Some(Listen { grpc: node.grpc_listen, http: node.http_listen }));
+        assert_eq!(former(&path, "broker"), None);
+        fs::write(&path, "[node]\ngrpc_listen = 1").unwrap();
+        assert_eq!(former(&path, "node"), None);
     }
 
     #[test]

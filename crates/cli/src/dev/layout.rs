@@ -34,6 +34,8 @@ pub(super) struct Layout {
     pub(super) metastore: SecretUrl,
     /// Port of the query surface; 0: any.
     pub(super) http_port: u16,
+    /// Where the other ports begin; `None`: wherever they are free.
+    pub(super) first_port: Option<u16>,
 }
 
 impl Layout {
@@ -60,6 +62,7 @@ impl Layout {
             nodes,
             replicas,
             http_port: args.http_port,
+            first_port: args.first_port,
         };
         layout.check()?;
         Ok(layout)
@@ -146,6 +149,7 @@ mod tests {
             sample: None,
             metastore: None,
             http_port: 0,
+            first_port: None,
             ready_file: None,
         };
         Layout::new(&args, Path::new("data"))

@@ -69,6 +69,10 @@ pub(crate) struct DevArgs {
     /// Port of the broker's query surface; 0: any that is free
     #[arg(long, value_name = "PORT", default_value_t = 8099)]
     http_port: u16,
+    /// Where all other ports begin, one after the other: coordinator, nodes, broker [default: those of the last run from
+    /// the data directory, or any that are free]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    first_port: Option<u16>,
     /// Also write the addresses to this file once queries can be answered
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,

@@ -37,7 +37,7 @@ pub struct Component {
 pub struct NodeComponent {
     /// Its name.
     pub name: String,
-    /// The resource group that it asks for.
+    /// The resource group that it is a member of.
     pub resource_group: String,
     /// Address of its worker, as URL.
     pub grpc: String,

@@ -20,6 +20,7 @@ use pointsman_ids::{
     catalog::{RoutingOptions, shard_name},
     feed::{CollectionEntry, LoadState, SegmentEntry, Snapshot},
 };
+use pointsman_testkit::free_address;
 use tempfile::TempDir;
 use tonic::transport::{Server, server::TcpIncoming};
 use url::Url;
@@ -89,7 +90,7 @@ impl Node {
         let store = Arc::new(Store::default());
         let entered = runtime.enter();
         let routes = worker_routes(Arc::clone(&store) as _, channels(), settings).expect("a worker");
-        let incoming = TcpIncoming::bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
+        let incoming = TcpIncoming::bind(free_address().expect("an address")).expect("a port");
         let address = incoming.local_addr().expect("an address");
         runtime.spawn(
             Server::builder().add_routes(routes).serve_with_incoming(incoming.with_nodelay(Some(true))),
