@@ -23,6 +23,7 @@ use pointsman_proto::{
     node::v1::{self as node_pb, node_session_client::NodeSessionClient},
 };
 use pointsman_settings::{CoordinatorSettings, SecretUrl};
+use pointsman_testkit::free_address;
 use tempfile::TempDir;
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
@@ -31,6 +32,9 @@ use tonic::{Streaming, transport::Channel};
 
 pub const NODE_LEASE: Duration = Duration::from_millis(800);
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long another one waits for an active coordinator that stalls. A disk that is busy stalls all of them for a while.
+const ACTIVE_LEASE: Duration = Duration::from_secs(4);
 
 /// Asks again until it answers `Some`, and fails the test after a while.
 pub async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut ask: impl FnMut() -> F) -> T {
@@ -61,7 +65,7 @@ impl Cluster {
             metastore: SecretUrl::new(format!("sqlite:{}", self.folder.path().join("meta.db").display())),
             objects: self.folder.path().join("objects").display().to_string(),
             resource_groups: BTreeMap::from([("east".into(), 0), ("west".into(), 0)]),
-            active_lease_ttl: Duration::from_millis(900),
+            active_lease_ttl: ACTIVE_LEASE,
             active_lease_renew: Duration::from_millis(100),
             node_lease_ttl: NODE_LEASE,
             report_interval: Duration::from_millis(100),
@@ -89,8 +93,8 @@ impl Cluster {
 
     /// Starts a coordinator over this metastore.
     pub async fn start_over(&self, settings: CoordinatorSettings, metastore: SharedMetastore) -> Coordinator {
-        let grpc = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let http = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let grpc = TcpListener::bind(free_address().unwrap()).await.unwrap();
+        let http = TcpListener::bind(free_address().unwrap()).await.unwrap();
         let url = |listener: &TcpListener| format!("http://{}", listener.local_addr().unwrap());
         let (grpc_url, http_url) = (url(&grpc), url(&http));
         let deps = Deps {
