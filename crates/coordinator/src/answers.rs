@@ -7,7 +7,7 @@ mod partitions;
 pub(crate) use self::partitions::show_partitions;
 
 use pointsman_clock::WallTime;
-use pointsman_ids::{CollectionId, Error, GroupName, PartitionName};
+use pointsman_ids::{CollectionId, Error, ErrorCode, GroupName, PartitionName};
 use pointsman_proto::{coordinator::v1 as pb, error_to_proto};
 use pointsman_query_coord::{
     CopyFailure, GroupProgress, LoadPhase, LoadProgress, LoadStatus, PartitionLoad, Snapshot, Stores,
@@ -18,7 +18,7 @@ use pointsman_query_coord::{
     standstill,
 };
 
-use crate::{catalog::find, loads::PATIENCE, shared::Shared, tenure::Tenure};
+use crate::{awaited::is_settled, catalog::find, loads::PATIENCE, shared::Shared, tenure::Tenure};
 
 /// What is known at one moment.
 #[derive(Debug)]
@@ -125,8 +125,17 @@ pub(crate) fn shard_leaders(
     request: &pb::GetShardLeadersRequest,
 ) -> Result<pb::GetShardLeadersResponse, Error> {
     let form = if request.with_unserviceable { Form::Loose } else { Form::Strict };
-    let moment = shared.in_charge()?.moment();
-    let shards = moment.entry().shard_leaders(CollectionId(request.collection_id), form)?;
+    let collection = CollectionId(request.collection_id);
+    let tenure = shared.in_charge()?;
+    let settled = is_settled(&tenure.state().stores, collection);
+    let shards = tenure.moment().entry().shard_leaders(collection, form)?;
+    if !settled {
+        // Leaders that have not said yet that they lead are not absent: whoever knows them keeps them.
+        let text = format!(
+            "not all nodes that serve collection {collection} were heard yet since this coordinator became active; try again"
+        );
+        return Err(Error::new(ErrorCode::ServiceNotReady, text));
+    }
     Ok(pb::GetShardLeadersResponse { shards: shards.into_iter().map(leaders_message).collect() })
 }
 

@@ -65,7 +65,7 @@ impl Awaited {
 }
 
 /// Whether all that serve a collection were heard, or the time for that is over.
-fn is_settled(stores: &Stores, collection: CollectionId) -> bool {
+pub(crate) fn is_settled(stores: &Stores, collection: CollectionId) -> bool {
     !stores.awaiting
         || stores.targets.current(collection).is_none()
         || stores.replicas_of(collection).all(|replica| settled(stores, replica))
