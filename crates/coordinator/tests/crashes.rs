@@ -122,6 +122,7 @@ async fn whatever_was_asked_and_whenever_it_dies_the_next_one_finds_a_lawful_sta
             node.kill().await;
         }
         coordinator.kill().await;
+        cluster.end_lease().await;
         is_lawful(&cluster.metastore().await, seed).await;
 
         let coordinator = cluster.active().await;

@@ -16,6 +16,7 @@ use cluster::*;
 use pointsman_ids::Error;
 use pointsman_metastore::{OpenOptions, SharedMetastore};
 use pointsman_proto::{coordinator::v1 as pb, error};
+use pointsman_settings::CoordinatorSettings;
 use pointsman_testkit::Postgres;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
@@ -246,7 +247,10 @@ async fn what_was_acknowledged_survives_postgresql_killed_at_any_moment() {
         ..OpenOptions::default()
     };
     let open = async || pointsman_metastore::open(&server.url(), options).await.unwrap();
-    let coordinator = Arc::new(cluster.start_over(cluster.settings("c1"), open().await).await);
+    // Every kill costs it one.
+    let active_lease_ttl = Duration::from_millis(1500);
+    let settings = CoordinatorSettings { active_lease_ttl, ..cluster.settings("c1") };
+    let coordinator = Arc::new(cluster.start_over(settings, open().await).await);
     coordinator.is_active().await;
     // Loads make progress, which is written as well.
     let _nodes = [

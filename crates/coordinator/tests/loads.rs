@@ -315,6 +315,7 @@ async fn whatever_write_a_coordinator_dies_after_the_next_one_finds_a_lawful_sta
             until("the fault", used_up).await;
             node.kill().await;
             coordinator.kill().await;
+            cluster.end_lease().await;
 
             let metastore = cluster.metastore().await;
             let (loads, replicas) = (metastore.loads().await.unwrap(), metastore.replicas().await.unwrap());

@@ -10,8 +10,8 @@ use std::{
 
 use pointsman_clock::SystemClock;
 use pointsman_coordinator::{Deps, Objects, RunError, run};
-use pointsman_ids::{Error, ErrorCode, feed::Snapshot};
-use pointsman_metastore::{OpenOptions, SharedMetastore};
+use pointsman_ids::{Epoch, Error, ErrorCode, feed::Snapshot};
+use pointsman_metastore::{Lease, LeaseOutcome, OpenOptions, SharedMetastore};
 use pointsman_proto::{
     broker::v1::{self as feed_pb, routing_feed_client::RoutingFeedClient},
     common::v1::Column,
@@ -80,6 +80,18 @@ impl Cluster {
     pub async fn metastore(&self) -> SharedMetastore {
         let url = self.settings("x").metastore;
         pointsman_metastore::open(url.expose(), OpenOptions::default()).await.unwrap()
+    }
+
+    /// Ends the lease of a coordinator that was killed, as if its time had passed.
+    pub async fn end_lease(&self) {
+        let metastore = self.metastore().await;
+        let outcome = metastore.take_lease("test", Duration::from_millis(1), Epoch(0)).await.unwrap();
+        let LeaseOutcome::Held { holder, .. } = outcome else { return };
+        // Few were given in a test.
+        for epoch in 1..20 {
+            let lease = Lease { epoch: Epoch(epoch), holder: holder.clone() };
+            metastore.give_back_lease(&lease).await.unwrap();
+        }
     }
 
     pub async fn start(&self, name: &str) -> Coordinator {
