@@ -19,7 +19,10 @@ use crate::{
 const EPOCHS_LOST: i64 = 1 << 10;
 
 /// More numbers of a kind than can be given and lost, as those are that were given after a backup.
-pub(crate) const NUMBERS_LOST: i64 = 1 << 32;
+const NUMBERS_LOST: i64 = 1 << 32;
+
+/// The same of resource groups: nobody makes so many, and their numbers have 31 bits.
+const GROUPS_LOST: i64 = 1 << 16;
 
 #[async_trait]
 impl LeaseStore for Store {
@@ -135,9 +138,16 @@ pub(crate) async fn read(store: &Store, session: &mut Session, lock: &str) -> Re
 /// Another server may lack the newest changes of the former one. What was numbered there must not be named by the same
 /// numbers here, and no copy of that content is a copy of this one.
 async fn forget_history(session: &mut Session) -> Result<()> {
-    let sql = format!("UPDATE counters SET last = last + $1 WHERE kind NOT IN ({COUNTERS_OF_CHANGES})");
-    session.execute(AssertSqlSafe(sql), &[NUMBERS_LOST.into()]).await?;
+    session.execute(AssertSqlSafe(skip_numbers()), &[]).await?;
     session.execute("UPDATE counters SET last = last + 1 WHERE kind = 'history'", &[]).await.map(drop)
+}
+
+/// The statement that passes over all numbers that may have been given and are not known here.
+pub(crate) fn skip_numbers() -> String {
+    format!(
+        "UPDATE counters SET last = last + CASE kind WHEN 'resource_group' THEN {GROUPS_LOST} ELSE {NUMBERS_LOST} END \
+         WHERE kind NOT IN ({COUNTERS_OF_CHANGES})"
+    )
 }
 
 /// Now, by the database's clock.

@@ -6,7 +6,7 @@ use super::{
     file::{Header, Line, Reader},
     shape::Shape,
 };
-use crate::{lease::NUMBERS_LOST, schema};
+use crate::lease::skip_numbers;
 
 /// Of when the content is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,11 +142,7 @@ async fn settle(
         database.execute(&format!("UPDATE counters SET last = {next} WHERE kind = '{counter}'")).await?;
     }
     if kind == Kind::OfTheTime {
-        let sql = format!(
-            "UPDATE counters SET last = last + {NUMBERS_LOST} WHERE kind NOT IN ({})",
-            schema::COUNTERS_OF_CHANGES
-        );
-        database.execute(&sql).await?;
+        database.execute(&skip_numbers()).await?;
     }
     Ok(())
 }

@@ -4,8 +4,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 use pointsman_ids::Epoch;
 use pointsman_metastore::{
-    BackupError, LeaseOutcome, OpenOptions, SegmentsHeld, backup, check, copy, open, restore,
+    BackupError, LeaseOutcome, NewGroup, OpenOptions, SegmentsHeld, backup, check, copy, open, restore,
 };
+use pointsman_query_coord::GroupConfig;
 use sqlx::{Connection as _, SqliteConnection};
 
 use crate::{
@@ -63,6 +64,9 @@ async fn everything_is_there_again(from: Fixture, to: Fixture) {
     let metastore = to.open().await;
     let next = take(&metastore, "c2").await;
     assert!(next.epoch.0 > summary.epoch);
+    let new = NewGroup { name: "new".parse().unwrap(), config: GroupConfig::default() };
+    let group = metastore.create_group(next.epoch, new).await.unwrap();
+    assert!(group.number.0 > 60_000, "above all that were given after the backup: {}", group.number);
 }
 
 #[tokio::test]

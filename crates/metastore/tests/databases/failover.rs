@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use pointsman_ids::{Epoch, Incarnation};
 use pointsman_metastore::{
-    Error, Lease, LeaseOutcome, NewCollection, OpenOptions, SegmentsHeld, SharedMetastore, open,
+    Error, Lease, LeaseOutcome, NewCollection, NewGroup, OpenOptions, SegmentsHeld, SharedMetastore, open,
 };
+use pointsman_query_coord::GroupConfig;
 use pointsman_testkit::Postgres;
 use sqlx::{Connection, PgConnection};
 
@@ -108,6 +109,9 @@ async fn a_standby_that_lacks_the_newest_changes_is_noticed_before_anything_is_w
     assert!(again.id > lost.id && again.id.0 > kept.id.0 + 1_000_000, "{}", again.id);
     let node = metastore.register_node(next.epoch, &"n3".parse().unwrap(), Incarnation(1)).await.unwrap();
     assert!(node.id.0 > lost_node.id.0 + 1_000_000);
+    let east = NewGroup { name: "east".parse().unwrap(), config: GroupConfig::default() };
+    let group = metastore.create_group(next.epoch, east).await.unwrap();
+    assert!(group.number.0 > 60_000, "{}", group.number);
     // No copy of what was there is one of what is there now.
     for revision in [revision, newest] {
         let held = SegmentsHeld { revision, last: Default::default() };

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use pointsman_metastore::{Error, OpenOptions, open};
+use pointsman_metastore::{Error, NewGroup, OpenOptions, open};
+use pointsman_query_coord::GroupConfig;
 use sqlx::{Connection as _, PgConnection, SqliteConnection, migrate::Migrator};
 
 use crate::fixture::{Fixture, on_postgres, on_sqlite};
@@ -21,6 +22,7 @@ macro_rules! on_both {
 on_both! {
     the_schema_is_applied_once
     an_older_schema_is_brought_up_to_date
+    numbers_of_groups_that_went_too_far_come_back
     a_newer_schema_is_refused
     an_altered_schema_is_refused
     a_half_applied_schema_is_refused
@@ -66,6 +68,17 @@ pub(crate) async fn make_first_version(fixture: &Fixture) {
         first.run_direct(None, &mut connection, false).await.unwrap();
         connection.close().await.unwrap();
     }
+}
+
+/// Three groups, and two restored backups that passed over too many numbers.
+async fn numbers_of_groups_that_went_too_far_come_back(fixture: Fixture) {
+    make_first_version(&fixture).await;
+    let gone_too_far = "UPDATE counters SET last = 3 + 2 * 4294967296 WHERE kind = 'resource_group'";
+    fixture.execute(gone_too_far).await;
+    let (metastore, epoch) = fixture.active().await;
+    let group = NewGroup { name: "east".parse().unwrap(), config: GroupConfig::default() };
+    let group = metastore.create_group(epoch, group).await.unwrap();
+    assert_eq!(group.number.0, 3 + 2 * 65_536 + 1);
 }
 
 async fn an_older_schema_is_brought_up_to_date(fixture: Fixture) {
