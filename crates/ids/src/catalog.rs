@@ -1,6 +1,11 @@
 //! Values of the catalog: what collections and segments are, independent of where they are loaded.
 
-use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write as _},
+    str::FromStr,
+    time::Duration,
+};
 
 use crate::{
     ClusterName, CollectionId, CollectionName, Error, ErrorCode, NodeName, PartitionName, SegmentId,
@@ -167,8 +172,12 @@ pub struct Checksum(pub [u8; 32]);
 
 impl fmt::Display for Checksum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or_default();
         f.write_str("blake3:")?;
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        self.0.iter().try_for_each(|byte| {
+            f.write_char(digit(byte >> 4))?;
+            f.write_char(digit(byte & 15))
+        })
     }
 }
 
