@@ -108,7 +108,9 @@ fn rows(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("rows");
     group.sample_size(20).measurement_time(Duration::from_secs(5));
     group.bench_function("exact/plain", |bencher| {
-        bencher.iter(|| vectors.iter().map(|numbers| plain(black_box(numbers), &query)).fold(f32::MAX, f32::min));
+        bencher.iter(|| {
+            vectors.iter().map(|numbers| plain(black_box(numbers), &query)).fold(f32::MAX, f32::min)
+        });
     });
     group.bench_function("exact/nearest", |bencher| {
         let one = |numbers: &Vec<f32>| {

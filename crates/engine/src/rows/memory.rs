@@ -287,7 +287,7 @@ mod tests {
         assert!(futures::poll!(&mut second).is_pending(), "the first one loads");
         drop(first);
         assert_eq!(**second.await.unwrap().unwrap(), 8);
-        let third = memory.get(&key(1), 10, async { panic!("it is there") }, |_: &u64| 10);
+        let third = memory.get(&first_key, 10, async { panic!("it is there") }, |_: &u64| 10);
         assert_eq!(**third.await.unwrap().unwrap(), 8);
     }
 

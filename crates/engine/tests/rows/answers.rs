@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use arrow::{
     array::AsArray,
-    datatypes::{DataType, UInt32Type},
+    datatypes::{DataType, Float32Type, UInt32Type},
 };
 use pointsman_engine::rows::{Checked, Memory, RowStore};
 use pointsman_ids::{
@@ -13,7 +13,10 @@ use pointsman_ids::{
     request::{Get, Looked, Query, Question, Search},
 };
 
-use crate::world::{Row, Store, THREADS, ask, table};
+use crate::{
+    model::{Condition, Key, Model},
+    world::{Row, Store, THREADS, ask, table},
+};
 
 fn row(id: i64, v: &[f32]) -> Row {
     Row { id: Some(id), name: Some("x"), n: i32::try_from(id).expect("small") % 10, v: Some(v.to_vec()) }
@@ -187,5 +190,41 @@ fn rows_of_a_tie_that_an_answer_cuts_are_the_first_by_key_of_all_segments() {
         let (rows, _) = ask(&store, &Memory::new(memory), &table(Some("id"), 2, vec![]), question).unwrap();
         let tags = rows["tag"].as_primitive::<UInt32Type>().values();
         assert_eq!(tags[..], [30_002, 30_000, 29_999, 29_998, 29_997]);
+    }
+}
+
+/// So many that they are compared piece by piece, in memory and from the file.
+#[test]
+fn a_long_segment_is_searched_whole() {
+    const DIMS: usize = 300;
+    let long = |id: i64| Row { v: (id % 3 != 0).then(|| far(id)), ..row(id, &[]) };
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+    fn far(id: i64) -> Vec<f32> {
+        let mut vector = vec![0.0; DIMS];
+        vector[0] = id as f32;
+        vector
+    }
+    let rows: Vec<Row> = (0..16_000).map(long).collect();
+    let mut store = Store::new();
+    store.add(1, &rows, DIMS, 5_000, 0);
+    let store = Arc::new(store);
+    let condition: Condition = ("n <> 1", |row| row.n != 1);
+    let vectors = [0, 3_494, 3_496, 8_000, 13_980, 15_999].map(far).to_vec();
+    let columns = vec!["tag".into()];
+    let search = Search { vectors, k: 6, filter: Some(condition.0.into()), columns, ..Search::default() };
+    let expected = Model { rows, key: Key::Id }.search(&search, Some(condition));
+    for memory in [0, 1 << 30] {
+        // One by one the pieces are longer.
+        let mut found = vec![];
+        for (at, vector) in (0..).zip(&search.vectors) {
+            let one = Search { vectors: vec![vector.clone()], ..search.clone() };
+            let asked =
+                ask(&store, &Memory::new(memory), &table(Some("id"), DIMS, vec![]), Question::Search(one));
+            let (rows, _) = asked.unwrap();
+            let tags = rows["tag"].as_primitive::<UInt32Type>().values();
+            let distances = rows["_distance"].as_primitive::<Float32Type>().values();
+            found.extend(tags.iter().zip(distances).map(|(tag, distance)| (at, distance.to_bits(), *tag)));
+        }
+        assert_eq!(found, expected, "{memory}");
     }
 }
