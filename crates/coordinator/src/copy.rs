@@ -27,9 +27,20 @@ struct Contents {
 }
 
 impl Contents {
-    fn insert(&mut self, segment: Segment) {
-        self.names.insert(segment.content.name.clone(), segment.id);
-        self.segments.insert(segment.id, CatalogSegment::new(segment));
+    /// Adds segments. The first ones are taken in at once: maps that grow one by one would be half empty.
+    fn extend(&mut self, segments: Vec<Segment>) {
+        let names = segments.iter().map(|segment| (segment.content.name.clone(), segment.id));
+        if self.names.is_empty() {
+            self.names = names.collect();
+        } else {
+            self.names.extend(names);
+        }
+        let segments = segments.into_iter().map(|segment| (segment.id, CatalogSegment::new(segment)));
+        if self.segments.is_empty() {
+            self.segments = segments.collect();
+        } else {
+            self.segments.extend(segments);
+        }
     }
 
     fn remove(&mut self, id: SegmentId) -> Option<CatalogSegment> {
@@ -96,8 +107,12 @@ impl SegmentCopy {
             }
         }
         self.dropped.retain(|id, _| changes.all_dropped.contains_key(id));
+        let mut live: BTreeMap<CollectionId, Vec<Segment>> = BTreeMap::new();
         for segment in changes.live {
-            self.live.entry(segment.collection).or_default().insert(segment);
+            live.entry(segment.collection).or_default().push(segment);
+        }
+        for (collection, segments) in live {
+            self.live.entry(collection).or_default().extend(segments);
         }
         self.dropped.extend(changes.dropped.into_iter().map(|one| (one.id, CatalogSegment::new(one))));
         self.revision = Some(changes.revision);

@@ -2,9 +2,11 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Weak},
 };
 
+use bytes::Bytes;
+use parking_lot::Mutex;
 use pointsman_ids::{
     ClusterName, CollectionId, CollectionName, Epoch, Error, FeedVersion,
     feed::{CollectionChange, CollectionDelta, CollectionEntry, Delta, LeaderDrops, Snapshot},
@@ -13,6 +15,7 @@ use pointsman_proto::{broker::v1 as pb, snapshot_in_columns};
 use pointsman_query_coord::{
     Change, Changes, Stores, collection_change, collection_entry, group_entries, node_entries,
 };
+use prost::Message as _;
 
 use crate::{
     awaited::Awaited,
@@ -39,17 +42,18 @@ pub(crate) struct Published {
     awaited: Awaited,
     history: History,
     digests: Arc<Digests>,
-    /// The snapshot as message, made for the first broker that needs it whole.
-    whole: OnceLock<pb::Snapshot>,
+    /// The snapshot as encoded message.
+    whole: Made,
     /// The same with segments as columns.
-    in_columns: OnceLock<pb::Snapshot>,
+    in_columns: Made,
 }
 
 /// What a broker is sent.
 #[derive(Debug)]
 pub(crate) enum News {
-    Whole(pb::Snapshot),
-    Delta(pb::Delta),
+    /// An encoded [`pb::Snapshot`].
+    Whole(Bytes),
+    Delta(Box<pb::Delta>),
 }
 
 /// A broker that reads deltas.
@@ -76,7 +80,7 @@ impl Published {
         let news = match self.delta(reader)?.filter(may_be_sent) {
             Some(delta) => {
                 reader.held.forget(&delta);
-                News::Delta(delta)
+                News::Delta(Box::new(delta))
             }
             None => match self.whole(reader.reads_columns) {
                 Some(snapshot) => {
@@ -99,13 +103,29 @@ impl Published {
         Ok(resumes.then(|| reader.held.difference(&self.snapshot, &self.awaited, &self.digests, reader.has)))
     }
 
-    /// All of it, with segments as columns or as messages; `None` while some of it is not known yet.
-    pub(crate) fn whole(&self, in_columns: bool) -> Option<pb::Snapshot> {
+    /// All of it as encoded message, with segments as columns or as messages; `None` while some of it is not known yet.
+    pub(crate) fn whole(&self, in_columns: bool) -> Option<Bytes> {
         let made = || match in_columns {
-            true => self.in_columns.get_or_init(|| snapshot_in_columns(&self.snapshot)),
-            false => self.whole.get_or_init(|| (&*self.snapshot).into()),
+            true => self.in_columns.get(|| snapshot_in_columns(&self.snapshot)),
+            false => self.whole.get(|| (&*self.snapshot).into()),
         };
-        self.awaited.is_over().then(|| made().clone())
+        self.awaited.is_over().then(made)
+    }
+}
+
+/// An encoded snapshot, made for the first broker that needs it and kept as long as it is on its way to any.
+#[derive(Debug, Default)]
+struct Made(Mutex<Option<Weak<[u8]>>>);
+
+impl Made {
+    fn get(&self, make: impl FnOnce() -> pb::Snapshot) -> Bytes {
+        let mut known = self.0.lock();
+        let made = known.as_ref().and_then(Weak::upgrade).unwrap_or_else(|| {
+            let made = Arc::from(make().encode_to_vec());
+            *known = Some(Arc::downgrade(&made));
+            made
+        });
+        Bytes::from_owner(made)
     }
 }
 
@@ -174,12 +194,13 @@ impl Feed {
                 return Ok(None);
             }
             (steps, digests) = (last.history.clone(), Arc::clone(&last.digests));
-            steps.push(delta, history);
+            let all = snapshot.collections.iter().map(|entry| entry.segments.len()).sum();
+            steps.push(delta, history, all);
         }
         self.version = version;
         self.listed.update(&snapshot.nodes, version);
         let snapshot = Arc::new(snapshot);
-        let (whole, in_columns) = (OnceLock::new(), OnceLock::new());
+        let (whole, in_columns) = (Made::default(), Made::default());
         let published = Published { version, snapshot, awaited, history: steps, digests, whole, in_columns };
         Ok(Some(Arc::clone(self.last.insert(Arc::new(published)))))
     }

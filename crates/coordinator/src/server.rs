@@ -3,14 +3,9 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{Json, Router, extract::State, http::StatusCode, routing::get};
-use pointsman_proto::{
-    broker::v1::routing_feed_server::RoutingFeedServer,
-    coordinator::v1::{
-        catalog_server::CatalogServer, cluster_config_server::ClusterConfigServer,
-        cluster_server::ClusterServer, query_coord_server::QueryCoordServer,
-        resource_groups_server::ResourceGroupsServer,
-    },
-    node::v1::node_session_server::NodeSessionServer,
+use pointsman_proto::coordinator::v1::{
+    catalog_server::CatalogServer, cluster_config_server::ClusterConfigServer, cluster_server::ClusterServer,
+    query_coord_server::QueryCoordServer, resource_groups_server::ResourceGroupsServer,
 };
 use pointsman_telemetry::MetricsHandle;
 use serde_json::{Value, json};
@@ -25,9 +20,9 @@ use crate::{
 };
 
 /// Largest message that is taken or sent: a push of 100,000 segments.
-const MAX_MESSAGE: usize = 64 << 20;
+pub(crate) const MAX_MESSAGE: usize = 64 << 20;
 /// Largest snapshot: millions of segments. Brokers take as much.
-const MAX_SNAPSHOT: usize = 1 << 30;
+pub(crate) const MAX_SNAPSHOT: usize = 1 << 30;
 /// How often a silent connection is asked whether it lives, and how long it may take to answer.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// Calls in flight on one connection.
@@ -71,8 +66,8 @@ pub(crate) async fn grpc(
         .add_service(sized!(ResourceGroupsServer::new(GroupService(share()))))
         .add_service(sized!(ClusterServer::new(ClusterService(share()))))
         .add_service(sized!(ClusterConfigServer::new(ConfigService(share()))))
-        .add_service(sized!(NodeSessionServer::new(SessionService(share()))))
-        .add_service(RoutingFeedServer::new(FeedService(share())).max_encoding_message_size(MAX_SNAPSHOT));
+        .add_service(SessionService(share()))
+        .add_service(FeedService(share()));
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     let served = server.serve_with_incoming_shutdown(incoming, shutdown.cancelled_owned()).await;
     served.map_err(|error| RunError::Serve(error.into()))

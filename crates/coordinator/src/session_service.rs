@@ -1,8 +1,14 @@
 //! The stream of a node's session.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    future::ready,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
-use futures::StreamExt as _;
+use futures::{StreamExt as _, future::BoxFuture};
 use pointsman_ids::{Error, ErrorCode, NodeName};
 use pointsman_proto::{node::v1 as pb, status};
 use tokio::{
@@ -11,10 +17,13 @@ use tokio::{
 };
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Status, Streaming, body::Body, server::NamedService};
+use tower::Service;
 
 use crate::{
+    encoded::{self, Encoded},
     leads::{NodeLeads, Told},
+    server::MAX_MESSAGE,
     sessions::{Hello, SessionHandle},
     shared::Shared,
     tenure::Tenure,
@@ -25,34 +34,58 @@ const HELLO_WAIT: Duration = Duration::from_secs(10);
 /// Answers that wait in one session. The newest desired state takes the place of older ones before it enters.
 const QUEUE: usize = 4;
 
+/// The field of an answer that holds a desired state.
+const DESIRED: u32 = 2;
+/// The call that opens a session.
+const OPEN_SESSION: &str = "/pointsman.node.v1.NodeSession/OpenSession";
+
 /// Serves node sessions.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct SessionService(pub(crate) Arc<Shared>);
 
-type Answer = Result<pb::OpenSessionResponse, Status>;
+impl NamedService for SessionService {
+    const NAME: &'static str = "pointsman.node.v1.NodeSession";
+}
 
-#[tonic::async_trait]
-impl pb::node_session_server::NodeSession for SessionService {
-    type OpenSessionStream = ReceiverStream<Answer>;
+impl Service<http::Request<Body>> for SessionService {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
 
-    async fn open_session(
-        &self,
-        request: Request<Streaming<pb::OpenSessionRequest>>,
-    ) -> Result<Response<Self::OpenSessionStream>, Status> {
-        let tenure = self.0.active().map_err(|error| status(&error))?;
-        let mut incoming = request.into_inner();
-        let hello = hello(&mut incoming).await?;
-        let opened = open(&tenure, hello).await.map_err(|error| {
-            tracing::warn!(%error, "a node's session was refused");
-            crate::metrics::session_refused();
-            status(&error)
-        })?;
-        let (answers, stream) = mpsc::channel(QUEUE);
-        // The queue is empty and has room for the welcome.
-        let _sent = answers.try_send(Ok(welcome(&tenure, &opened)));
-        pointsman_telemetry::spawn("node-session", drive(tenure, opened, incoming, answers));
-        Ok(Response::new(ReceiverStream::new(stream)))
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
     }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        if request.uri().path() != OPEN_SESSION {
+            return Box::pin(ready(Ok(Status::unimplemented("").into_http())));
+        }
+        let shared = Arc::clone(&self.0);
+        Box::pin(async move {
+            let answers = open_session(&shared, encoded::messages(request, MAX_MESSAGE)).await;
+            Ok(encoded::answer(answers, MAX_MESSAGE))
+        })
+    }
+}
+
+type Answer = Result<Encoded, Status>;
+
+async fn open_session(
+    shared: &Shared,
+    mut incoming: Streaming<pb::OpenSessionRequest>,
+) -> Result<ReceiverStream<Answer>, Status> {
+    let tenure = shared.active().map_err(|error| status(&error))?;
+    let hello = hello(&mut incoming).await?;
+    let opened = open(&tenure, hello).await.map_err(|error| {
+        tracing::warn!(%error, "a node's session was refused");
+        crate::metrics::session_refused();
+        status(&error)
+    })?;
+    let (answers, stream) = mpsc::channel(QUEUE);
+    // The queue is empty and has room for the welcome.
+    let _sent = answers.try_send(Ok(welcome(&tenure, &opened)));
+    pointsman_telemetry::spawn("node-session", drive(tenure, opened, incoming, answers));
+    Ok(ReceiverStream::new(stream))
 }
 
 async fn hello(incoming: &mut Streaming<pb::OpenSessionRequest>) -> Result<pb::Hello, Status> {
@@ -72,7 +105,7 @@ async fn open(tenure: &Arc<Tenure>, hello: pb::Hello) -> Result<SessionHandle, E
     tenure.open_session(&Hello::try_from(hello)?).await
 }
 
-fn welcome(tenure: &Tenure, session: &SessionHandle) -> pb::OpenSessionResponse {
+fn welcome(tenure: &Tenure, session: &SessionHandle) -> Encoded {
     let settings = tenure.settings();
     let welcome = pb::Welcome {
         node_id: session.id.0,
@@ -86,8 +119,8 @@ fn welcome(tenure: &Tenure, session: &SessionHandle) -> pb::OpenSessionResponse 
     answer(pb::open_session_response::Message::Welcome(welcome))
 }
 
-fn answer(message: pb::open_session_response::Message) -> pb::OpenSessionResponse {
-    pb::OpenSessionResponse { message: Some(message) }
+fn answer(message: pb::open_session_response::Message) -> Encoded {
+    Encoded::new(&pb::OpenSessionResponse { message: Some(message) })
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -176,13 +209,15 @@ struct Wishes {
 
 impl Wishes {
     /// What of the desired state is not told yet; it counts as told.
-    fn desired(&mut self, tenure: &Tenure) -> Option<pb::DesiredState> {
-        let state = tenure.state();
+    fn desired(&mut self, tenure: &Tenure) -> Option<Encoded> {
         let told = if self.reads_changes { self.has } else { 0 };
-        let message = state.desired.message(self.node.as_str(), told, &state.stores);
-        let news = message.version > self.has;
-        self.has = message.version;
-        news.then_some(message)
+        let (version, message) = {
+            let state = tenure.state();
+            state.desired.message(self.node.as_str(), told, &state.stores)
+        };
+        let news = version > self.has;
+        self.has = version;
+        news.then(|| Encoded::around(DESIRED, message.into(), &pb::OpenSessionResponse::default()))
     }
 }
 
@@ -197,25 +232,25 @@ async fn write(tenure: &Tenure, mut wishes: Wishes, answers: &mpsc::Sender<Answe
             changed = wishes.desired.changed() => match changed {
                 Ok(()) => {
                     wishes.desired.mark_unchanged();
-                    wishes.desired(tenure).map(Message::Desired)
+                    wishes.desired(tenure)
                 }
                 Err(_) => return,
             },
             changed = wishes.leads.changed() => match changed {
                 Ok(()) => {
                     let leads = wishes.leads.borrow_and_update().clone();
-                    leads.and_then(|leads| wishes.told.news(&leads)).map(Message::Leads)
+                    leads.and_then(|leads| wishes.told.news(&leads)).map(Message::Leads).map(answer)
                 }
                 Err(_) => return,
             },
             () = wishes.leave.cancelled(), if !told => {
                 told = true;
-                Some(Message::Leave(pb::Leave {}))
+                Some(answer(Message::Leave(pb::Leave {})))
             }
-            () = sleep(pause) => Some(Message::KeepAlive(pb::KeepAlive {})),
+            () = sleep(pause) => Some(answer(Message::KeepAlive(pb::KeepAlive {}))),
         };
         if let Some(message) = message
-            && answers.send(Ok(answer(message))).await.is_err()
+            && answers.send(Ok(message)).await.is_err()
         {
             return;
         }

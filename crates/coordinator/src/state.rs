@@ -58,7 +58,8 @@ pub(crate) struct State {
     unplaced: Changes,
     /// What changed since nodes and brokers were told.
     untold: Changes,
-    started: MonoTime,
+    /// Since when nodes are waited for that were not heard in this tenure; `None`: no more.
+    waiting_since: Option<MonoTime>,
 }
 
 impl State {
@@ -85,7 +86,7 @@ impl State {
             stalled: BTreeMap::new(),
             unplaced: Changes::default(),
             untold: Changes::default(),
-            started,
+            waiting_since: Some(started),
         }
     }
 
@@ -112,9 +113,13 @@ impl State {
     pub(crate) fn expire(&mut self, now: MonoTime, settings: &CoordinatorSettings) -> bool {
         let lease = settings.node_lease_ttl;
         let (awaited, suspicious) = (self.stores.awaiting, self.guard.is_suspicious());
-        self.stores.awaiting = now - self.started < lease;
+        let over = self.waiting_since.is_none_or(|since| now - since >= lease);
+        self.stores.awaiting = !over;
         let ended = self.end_leases(now, lease);
         self.guard.update(&self.stores, now, lease, settings.mass_loss_limit);
+        if over && self.waiting_since.is_some() {
+            self.stop_waiting(suspicious, now);
+        }
         if self.guard.is_suspicious() != suspicious {
             let suspicious = !suspicious;
             tracing::warn!(
@@ -124,6 +129,17 @@ impl State {
         }
         let forgotten = self.stores.expire_failures(now);
         ended || forgotten || awaited != self.stores.awaiting || suspicious != self.guard.is_suspicious()
+    }
+
+    /// Nodes that were never heard count as lost from now on. As long as it may be that nobody can be heard here, brokers
+    /// keep what they have of them; once most are back, the rest have the time of a lease for it as well.
+    fn stop_waiting(&mut self, was_suspicious: bool, now: MonoTime) {
+        self.waiting_since = match (self.guard.is_suspicious(), was_suspicious) {
+            (true, _) => self.waiting_since,
+            (false, true) => Some(now),
+            (false, false) => None,
+        };
+        self.stores.awaiting = self.waiting_since.is_some();
     }
 
     fn end_leases(&mut self, now: MonoTime, lease: Duration) -> bool {

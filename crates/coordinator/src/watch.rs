@@ -1,7 +1,13 @@
 //! The routing feed's streams: what is new for each broker, and what brokers say that they route by.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
+use futures::{future::BoxFuture, stream};
 use pointsman_ids::{Error, ErrorCode, FeedVersion, NodeName};
 use pointsman_proto::{broker::v1 as pb, status};
 use tokio::{
@@ -9,10 +15,13 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Response, Status};
+use tonic::{Status, body::Body, server::NamedService};
+use tower::Service;
 
 use crate::{
+    encoded::{self, Encoded},
     feed::{News, Published, Reader, epoch_of},
+    server::{MAX_MESSAGE, MAX_SNAPSHOT},
     shared::Shared,
     tenure::Tenure,
 };
@@ -22,47 +31,74 @@ const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// Answers that wait in one watch. What a slow broker misses comes as one change, made when there is room for it.
 const QUEUE: usize = 1;
 
+/// The field of an answer that holds a snapshot.
+const SNAPSHOT: u32 = 1;
+
 /// Serves the routing feed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct FeedService(pub(crate) Arc<Shared>);
 
-type Answer = Result<pb::WatchResponse, Status>;
+impl NamedService for FeedService {
+    const NAME: &'static str = "pointsman.broker.v1.RoutingFeed";
+}
 
-#[tonic::async_trait]
-impl pb::routing_feed_server::RoutingFeed for FeedService {
-    type WatchStream = ReceiverStream<Answer>;
+impl Service<http::Request<Body>> for FeedService {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
 
-    async fn watch(&self, request: Request<pb::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        let request = request.into_inner();
-        let open = || {
-            let tenure = self.0.active()?;
-            // Brokers are named like nodes.
-            NodeName::new(&request.broker).map_err(|error| error.context("a broker's name"))?;
-            // A version begins with the epoch that gave it, and ours have to be above every one that a broker kept.
-            let seen = request.epoch_seen.max(epoch_of(FeedVersion(request.version)));
-            self.0.hear_epoch(&tenure, seen, &request.broker)?;
-            Ok(tenure)
-        };
-        let tenure = open().map_err(|error: Error| status(&error))?;
-        let (answers, stream) = mpsc::channel(QUEUE);
-        pointsman_telemetry::spawn("broker-watch", drive(tenure, request, answers));
-        Ok(Response::new(ReceiverStream::new(stream)))
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
     }
 
-    async fn acknowledge(
-        &self,
-        request: Request<pb::AcknowledgeRequest>,
-    ) -> Result<Response<pb::AcknowledgeResponse>, Status> {
-        let pb::AcknowledgeRequest { broker, watch, version } = request.into_inner();
-        let acknowledge = || {
-            let tenure = self.0.active()?;
-            tenure.brokers.acknowledge(&broker, watch, FeedVersion(version), tenure.now())?;
-            tenure.count_brokers();
-            Ok(())
-        };
-        acknowledge().map_err(|error: Error| status(&error))?;
-        Ok(Response::new(pb::AcknowledgeResponse {}))
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let shared = Arc::clone(&self.0);
+        Box::pin(async move {
+            Ok(match request.uri().path() {
+                "/pointsman.broker.v1.RoutingFeed/Watch" => {
+                    let asked = encoded::message(request, MAX_MESSAGE).await;
+                    encoded::answer(asked.and_then(|asked| watch(&shared, asked)), MAX_SNAPSHOT)
+                }
+                "/pointsman.broker.v1.RoutingFeed/Acknowledge" => {
+                    let said = encoded::message(request, MAX_MESSAGE).await;
+                    let answer = said.and_then(|said| acknowledge(&shared, said));
+                    let answer = answer.map(|answer| stream::iter([Ok(Encoded::new(&answer))]));
+                    encoded::answer(answer, MAX_MESSAGE)
+                }
+                _ => Status::unimplemented("").into_http(),
+            })
+        })
     }
+}
+
+type Answer = Result<Encoded, Status>;
+
+fn watch(shared: &Arc<Shared>, request: pb::WatchRequest) -> Result<ReceiverStream<Answer>, Status> {
+    let open = || {
+        let tenure = shared.active()?;
+        // Brokers are named like nodes.
+        NodeName::new(&request.broker).map_err(|error| error.context("a broker's name"))?;
+        // A version begins with the epoch that gave it, and ours have to be above every one that a broker kept.
+        let seen = request.epoch_seen.max(epoch_of(FeedVersion(request.version)));
+        shared.hear_epoch(&tenure, seen, &request.broker)?;
+        Ok(tenure)
+    };
+    let tenure = open().map_err(|error: Error| status(&error))?;
+    let (answers, stream) = mpsc::channel(QUEUE);
+    pointsman_telemetry::spawn("broker-watch", drive(tenure, request, answers));
+    Ok(ReceiverStream::new(stream))
+}
+
+fn acknowledge(shared: &Shared, request: pb::AcknowledgeRequest) -> Result<pb::AcknowledgeResponse, Status> {
+    let pb::AcknowledgeRequest { broker, watch, version } = request;
+    let acknowledge = || {
+        let tenure = shared.active()?;
+        tenure.brokers.acknowledge(&broker, watch, FeedVersion(version), tenure.now())?;
+        tenure.count_brokers();
+        Ok(())
+    };
+    acknowledge().map_err(|error: Error| status(&error))?;
+    Ok(pb::AcknowledgeResponse {})
 }
 
 /// Counts a broker's watch for as long as it lives.
@@ -142,34 +178,35 @@ async fn send(
         let Ok(room) = answers.reserve().await else { return Ok(()) };
         let newest = feed.borrow_and_update().clone().filter(|published| published.version > has);
         let epoch = registered.tenure.epoch().0;
-        let mut response = pb::WatchResponse { epoch, watch, ..Default::default() };
+        let rest = pb::WatchResponse { epoch, watch, ..Default::default() };
+        let mut response = None;
         if let Some(published) = newest {
             let version = published.version;
-            let (news, after) = news(published, reader).await?;
-            reader = after;
-            has = if news.is_some() { version } else { has };
-            match news {
-                Some(News::Whole(snapshot)) => response.snapshot = Some(snapshot),
-                Some(News::Delta(delta)) => response.delta = Some(delta),
-                None => {}
-            }
+            (response, reader) = news(published, reader, rest.clone()).await?;
+            has = if response.is_some() { version } else { has };
             registered.tenure.brokers.sent(registered.number, has);
         }
-        room.send(Ok(response));
+        room.send(Ok(response.unwrap_or_else(|| Encoded::new(&rest))));
     }
 }
 
-/// A large answer takes a while to make, which is not the business of the threads that serve.
+/// What is new, if anything, beside the rest of the answer. A large one takes a while to make, which is not the business of
+/// the threads that serve.
 async fn news(
     published: Arc<Published>,
     mut reader: Option<Reader>,
-) -> Result<(Option<News>, Option<Reader>), Error> {
+    rest: pb::WatchResponse,
+) -> Result<(Option<Encoded>, Option<Reader>), Error> {
     let made = tokio::task::spawn_blocking(move || {
         let news = match &mut reader {
             Some(reader) => published.news(reader)?,
             None => published.whole(false).map(News::Whole),
         };
-        Ok((news, reader))
+        let answer = news.map(|news| match news {
+            News::Whole(snapshot) => Encoded::around(SNAPSHOT, snapshot, &rest),
+            News::Delta(delta) => Encoded::new(&pb::WatchResponse { delta: Some(*delta), ..rest }),
+        });
+        Ok((answer, reader))
     });
     made.await.map_err(|error| Error::new(ErrorCode::ServiceInternal, error.to_string()))?
 }

@@ -376,6 +376,49 @@ async fn switches_count_at_once_and_what_is_not_known_yet_stays_as_brokers_have_
     coordinator.stop().await.unwrap();
 }
 
+/// It may be the one that nobody reaches.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_coordinator_that_hears_nobody_takes_nothing_away_and_waits_for_those_who_come_late() {
+    let cluster = Cluster::new();
+    let (coordinator, n1) = loaded(&cluster, cluster.settings("c1")).await;
+    let n2 = Hello::new("n2", "west").connect(&coordinator).await.unwrap();
+    coordinator.create("u").await.unwrap();
+    coordinator.push("u", vec![cluster.segment("u", "a", 1)]).await.unwrap();
+    coordinator.load("u", &["west"]).await.unwrap();
+    coordinator.loaded("u").await;
+    let mut broker = Broker::new(&coordinator, "b1").await;
+    broker.until(|s| serves(s) && servers(s, "u", "a").contains("n2")).await;
+    let kept = broker.snapshot.clone();
+    let (held1, held2) = (n1.wanted(), n2.wanted());
+    coordinator.stop().await.unwrap();
+
+    let coordinator = cluster.active().await;
+    let resume = || async { Broker::resume(&coordinator, "b1", kept.clone()).await.ok() };
+    let mut broker = until("a watch", resume).await;
+    let suspects = || async { coordinator.describe().await?.mass_loss.then_some(()) };
+    until("the suspicion", suspects).await;
+    tokio::time::sleep(NODE_LEASE).await;
+    let same = |broker: &Broker| broker.snapshot.collections == kept.collections;
+    while let Ok(Ok(_)) = tokio::time::timeout(Duration::from_millis(100), broker.next()).await {}
+    assert!(same(&broker) && broker.snapshot.nodes == kept.nodes, "{:?}", broker.snapshot);
+
+    // One of two is back, which ends the suspicion. The other one has as long for it as it would have had.
+    let _n1 = Hello { held: held1, ..Hello::new("n1", "") }.connect(&coordinator).await.unwrap();
+    let over = || async { (!coordinator.describe().await?.mass_loss).then_some(()) };
+    until("the end of the suspicion", over).await;
+    tokio::time::sleep(NODE_LEASE / 2).await;
+    let _n2 = Hello { held: held2, ..Hello::new("n2", "") }.connect(&coordinator).await.unwrap();
+    let told = |name| {
+        let before = kept.collection(name).unwrap().version;
+        move |s: &Snapshot| s.collection(name).unwrap().version > before
+    };
+    while !(told("t")(&broker.snapshot) && told("u")(&broker.snapshot)) {
+        broker.news().await;
+        assert!(serves(&broker.snapshot) && servers(&broker.snapshot, "u", "a").contains("n2"));
+    }
+    coordinator.stop().await.unwrap();
+}
+
 /// A new coordinator has no history, and everybody comes at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn twenty_brokers_that_come_back_together_are_sent_what_differs_alone() {

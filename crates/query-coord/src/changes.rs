@@ -63,7 +63,11 @@ impl Changes {
         for (collection, change) in &other.collections {
             let own = self.note(*collection);
             own.all |= change.all;
-            own.segments.extend(&change.segments);
+            if own.segments.is_empty() {
+                own.segments.clone_from(&change.segments);
+            } else {
+                own.segments.extend(&change.segments);
+            }
         }
     }
 }
@@ -93,7 +97,11 @@ impl Stores {
         for segment in self.whereabouts.on(index) {
             let Some(row) = self.whereabouts.row(segment) else { continue };
             if row.is_described() && of.is_none_or(|of| of == row.collection()) {
-                changes.note_segment(row.collection(), segment);
+                let change = changes.note(row.collection());
+                // Where everything is looked at, what targets list is looked at anyway.
+                if !(change.all && row.is_wanted()) {
+                    change.segments.insert(segment);
+                }
             }
         }
     }

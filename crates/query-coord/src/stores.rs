@@ -1,6 +1,10 @@
 //! The stores that decisions read.
 
-use std::{collections::BTreeMap, mem, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    mem,
+    sync::{Arc, LazyLock},
+};
 
 mod distribution;
 mod failed;
@@ -279,9 +283,11 @@ pub struct CatalogSegment {
 }
 
 impl CatalogSegment {
-    /// Takes the statistics out of a segment.
+    /// Takes the statistics out of a segment. Segments without any share that.
     pub fn new(mut segment: Segment) -> Self {
-        let statistics = Arc::new(mem::take(&mut segment.content.statistics));
+        static NONE: LazyLock<Arc<BTreeMap<String, ColumnStatistics>>> = LazyLock::new(Arc::default);
+        let statistics = mem::take(&mut segment.content.statistics);
+        let statistics = if statistics.is_empty() { Arc::clone(&NONE) } else { Arc::new(statistics) };
         Self { segment, statistics }
     }
 

@@ -90,9 +90,9 @@ impl Whereabouts {
         self.change(node, segment, |slot| slot.set_placed(placed));
     }
 
-    /// Says whether a node is told to hold a segment.
+    /// Says whether a node is told to hold a segment. That is no news: nothing is decided by what was told.
     pub fn wish(&mut self, node: NodeIndex, segment: SegmentId, wished: bool) {
-        self.change(node, segment, |slot| slot.set_wished(wished));
+        self.set(node, segment, |slot| slot.set_wished(wished));
     }
 
     /// Forgets all that a node reported.
@@ -129,7 +129,19 @@ impl Whereabouts {
     }
 
     fn change(&mut self, node: NodeIndex, segment: SegmentId, change: impl FnOnce(&mut Slot)) {
-        let Some(on) = self.on.get_mut(node.get()) else { return };
+        if let Some(collection) = self.set(node, segment, change) {
+            self.note(segment, collection);
+        }
+    }
+
+    /// Changes a slot. Gives the collection, as far as it is known, when that made another one of it.
+    fn set(
+        &mut self,
+        node: NodeIndex,
+        segment: SegmentId,
+        change: impl FnOnce(&mut Slot),
+    ) -> Option<Option<CollectionId>> {
+        let on = self.on.get_mut(node.get())?;
         let row = self.rows.row(segment);
         let before = row.slot(node).unwrap_or_else(|| Slot::new(node));
         let mut after = before;
@@ -144,12 +156,10 @@ impl Whereabouts {
             }
         }
         let (collection, is_empty) = (row.is_described().then(|| row.collection()), row.is_empty());
-        if changed {
-            self.note(segment, collection);
-        }
         if is_empty {
             self.remove(segment);
         }
+        changed.then_some(collection)
     }
 
     /// Nobody has to do with the segment any more.

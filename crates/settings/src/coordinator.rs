@@ -55,7 +55,8 @@ pub struct CoordinatorSettings {
     /// A broker that neither acknowledged nor said that it lives for so long is not counted any more.
     #[serde(with = "humantime_serde")]
     pub broker_lease_ttl: Duration,
-    /// Changes of the routing feed that are kept for brokers that come back, as far as they stay within 64 MiB.
+    /// Changes of the routing feed that are kept for brokers that come back, as far as they tell of less than a quarter of
+    /// all segments.
     pub feed_history: usize,
     /// How long a lease to stop lasts that nobody gives back.
     #[serde(with = "humantime_serde")]

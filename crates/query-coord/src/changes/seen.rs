@@ -57,8 +57,13 @@ impl Seen {
         self.look_at_catalog(stores, &mut changes);
         self.look_at_targets(stores, &mut changes);
         let mut concerned = self.look_at_replicas(stores, &mut changes);
-        concerned.extend(self.look_at_nodes(stores, &mut changes));
+        let nodes = self.look_at_nodes(stores);
+        let on_them = |replica: &&Arc<Replica>| replica.all_nodes().any(|node| nodes.contains(node));
+        concerned.extend(stores.replicas.iter().filter(on_them).map(|replica| replica.collection));
         self.look_at_silence(stores, concerned, &mut changes);
+        for node in &nodes {
+            stores.note_node(node, None, &mut changes);
+        }
         self.look_at_rules(stores, &mut changes);
         for collection in self.distribution.changes(&stores.distribution) {
             changes.note(collection);
@@ -135,24 +140,20 @@ impl Seen {
         concerned
     }
 
-    /// Gives the collections with replicas on nodes that changed.
-    fn look_at_nodes(&mut self, stores: &mut Stores, changes: &mut Changes) -> BTreeSet<CollectionId> {
+    /// Gives the nodes of which something changed.
+    fn look_at_nodes(&mut self, stores: &mut Stores) -> BTreeSet<NodeName> {
         let known = stores.nodes.keys().chain(stores.observed.keys());
         let names: BTreeSet<&NodeName> = known.chain(stores.whereabouts.names()).collect();
         let facts: BTreeMap<NodeName, NodeFacts> =
             names.into_iter().map(|name| (name.clone(), NodeFacts::of(stores, name))).collect();
         let before = std::mem::replace(&mut self.nodes, facts);
         let differs = |name: &&NodeName| before.get(*name) != self.nodes.get(*name);
-        let changed: BTreeSet<&NodeName> = before.keys().chain(self.nodes.keys()).filter(differs).collect();
-        if changed.is_empty() {
-            return BTreeSet::new();
+        let changed: BTreeSet<NodeName> =
+            before.keys().chain(self.nodes.keys()).filter(differs).cloned().collect();
+        if !changed.is_empty() {
+            stores.touch_failures(None);
         }
-        for node in &changed {
-            stores.note_node(node, None, changes);
-        }
-        stores.touch_failures(None);
-        let concerned = |replica: &&Arc<Replica>| replica.all_nodes().any(|node| changed.contains(node));
-        stores.replicas.iter().filter(concerned).map(|replica| replica.collection).collect()
+        changed
     }
 
     /// Nothing is decided of a replica until all of its nodes were heard; then everything is.
