@@ -1,10 +1,11 @@
 //! Indexes over vectors: built before a segment is held, kept beside it, and never in the way of an answer.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{fs, io::ErrorKind, path::PathBuf, time::Duration};
 
 use pointsman_ids::ErrorCode;
 use pointsman_proto::node::v1 as pb;
 use serde_json::Value;
+use tokio::task::AbortHandle;
 
 use crate::{
     cluster::Cluster,
@@ -17,6 +18,19 @@ use crate::{
 fn files(cluster: &Cluster) -> Vec<PathBuf> {
     let all = fs::read_dir(cluster.data_dir().join("segments")).unwrap().map(|entry| entry.unwrap().path());
     all.filter(|path| path.extension().is_some_and(|ending| ending == "index")).collect()
+}
+
+/// Makes a file one that takes no byte, whenever it is gone.
+fn fill(file: PathBuf) -> AbortHandle {
+    let filling = async move {
+        loop {
+            if let Err(error) = std::os::unix::fs::symlink("/dev/full", &file) {
+                assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::spawn(filling).abort_handle()
 }
 
 async fn until(what: &str, condition: impl Fn() -> bool) {
@@ -174,15 +188,17 @@ async fn a_full_disk_is_told_as_such_and_heals() {
     node.kill().await;
     fs::remove_file(cluster.data_dir().join("segments/1.parquet")).unwrap();
     cluster.coordinator.want(&[]);
+    let version = cluster.coordinator.script().desired.version;
     let _node = cluster.node();
-    cluster
-        .coordinator
-        .until("a session", |heard| heard.hellos.len() == 2 && heard.segments.is_empty())
-        .await;
-    // Everything that is written there fails as on a full disk.
-    std::os::unix::fs::symlink("/dev/full", &temporary).unwrap();
+    // What it began to fetch before it was told otherwise is swept away as well.
+    let is_told = |report: &pb::Report| report.desired_version == version;
+    let is_empty = |heard: &Heard| heard.reports.last().is_some_and(is_told) && heard.segments.is_empty();
+    cluster.coordinator.until("nothing", is_empty).await;
+    // Everything that is written there fails as on a full disk, in every try until one is reported.
+    let is_full = fill(temporary);
     cluster.coordinator.want(&[indexed(&plain, "v")]);
     let heard = cluster.coordinator.until("failed", |heard| heard.failure(1).is_some()).await;
+    is_full.abort();
     let (code, message, _) = heard.failure(1).unwrap();
     assert_eq!(code, ErrorCode::SegmentRequestResourceFailed.number(), "{message}");
     assert!(message.contains("'orders/part-1' (1): the index over 'v'"), "{message}");
