@@ -35,7 +35,7 @@ const GRAPH_BYTES: u64 = 400;
 /// use pointsman_ids::request::{Metric, VectorIndex};
 ///
 /// let index = VectorIndex { column: "embedding".into(), metric: Metric::Cosine };
-/// assert_eq!(index_file_name(&index), "a1b0f1a8ee4bee4b-cosine.index");
+/// assert_eq!(index_file_name(&index), "2c4e7523d9a46e27-cosine.index");
 /// ```
 pub fn index_file_name(index: &VectorIndex) -> String {
     let column = blake3::hash(index.column.as_bytes()).to_hex();
