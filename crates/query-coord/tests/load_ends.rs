@@ -92,8 +92,12 @@ fn where_nothing_serves_everything_goes_and_the_reason_stays() {
 
 /// Partitions as (name, status, updated at).
 fn partitions(stores: &mut Stores, each: &[(&str, LoadStatus, u64)]) {
+    of_kind(LoadKind::Partitions, stores, each);
+}
+
+fn of_kind(kind: LoadKind, stores: &mut Stores, each: &[(&str, LoadStatus, u64)]) {
     let mut record = stores.loads.get(COLLECTION).unwrap().clone();
-    record.kind = LoadKind::Partitions;
+    record.kind = kind;
     record.partitions = each
         .iter()
         .map(|(name, status, updated_at)| {
@@ -130,6 +134,36 @@ fn partitions_that_nobody_serves_go_and_what_was_loaded_before_stays_everywhere(
         (LoadStatus::Loaded, 2, 2)
     );
     assert!(stores.failed_loads.get(COLLECTION).is_some());
+}
+
+/// Readiness, section 2.6: it was to be served as a whole.
+#[test]
+fn of_a_whole_collection_that_nobody_serves_no_finished_partition_stays() {
+    let each = [("default", LoadStatus::Loaded, 1), ("p2", LoadStatus::Loading, 5)];
+    let mut stores = half_loaded();
+    of_kind(LoadKind::Collection, &mut stores, &each);
+    set(&mut stores, "n1", SessionState::Lost);
+    end(&mut stores);
+    assert!(stores.loads.get(COLLECTION).is_none() && stores.replicas.of(COLLECTION).is_empty());
+    assert!(stores.targets.current(COLLECTION).is_none() && stores.targets.next(COLLECTION).is_none());
+}
+
+/// Readiness, section 2.6: the others are removed.
+#[test]
+fn of_a_whole_collection_only_replicas_that_serve_it_stay() {
+    let mut stores = half_loaded();
+    of_kind(
+        LoadKind::Collection,
+        &mut stores,
+        &[("default", LoadStatus::Loaded, 1), ("p2", LoadStatus::Loading, 5)],
+    );
+    end(&mut stores);
+    let record = stores.loads.get(COLLECTION).unwrap();
+    assert_eq!((record.status, record.percent, record.replicas), (LoadStatus::Loaded, 100, 1));
+    assert_eq!(
+        stores.replicas_of(COLLECTION).map(|replica| replica.group.as_str()).collect::<Vec<_>>(),
+        ["east"]
+    );
 }
 
 #[test]

@@ -26,8 +26,9 @@ pub struct EndedLoad {
 /// Ends a load that made no progress for longer than `timeout`; `None` while it has time.
 ///
 /// Replicas that alone serve every shard of the current target stay, with what it covers; the others go, the number of
-/// replicas becomes that of those that stay, and what is left is loaded. Where none serves, partitions that have not
-/// finished go, and with the last of them everything. Why it ended stays known.
+/// replicas becomes that of those that stay, and what is left is loaded. Where none serves, a collection that was to be
+/// loaded whole goes, and of others the partitions that have not finished, with the last of them everything. Why it ended
+/// stays known.
 pub fn timed_out(
     stores: &Stores,
     collection: CollectionId,
@@ -51,10 +52,14 @@ fn end(stores: &Stores, record: &LoadRecord, now: WallTime, why: &str) -> EndedL
     let is_served = |name: &PartitionName| current.is_some_and(|current| current.covers(Some(name.as_str())));
     let serving: Vec<&Replica> =
         stores.replicas_of(collection).filter(|replica| serves_alone(stores, replica)).collect();
+    let is_whole = record.kind == LoadKind::Collection;
     let mut rest = record.clone();
-    let mut narrowed = false;
+    let mut narrowed = is_whole;
     rest.partitions.retain(|name, load| {
-        let stays = !unfinished(load) || (is_served(name) && !serving.is_empty());
+        let stays = match serving.is_empty() {
+            true => !is_whole && !unfinished(load),
+            false => !unfinished(load) || is_served(name),
+        };
         narrowed |= stays && unfinished(load);
         stays
     });
