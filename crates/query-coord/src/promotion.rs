@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use pointsman_ids::{CollectionId, NodeName, SegmentId, ShardName, TargetVersion};
+use pointsman_ids::{CollectionId, SegmentId, ShardName, TargetVersion};
 
 use crate::{LeaderReport, Replica, Stores, Target, data_ready};
 
@@ -49,9 +49,7 @@ fn serves(stores: &Stores, leader: &LeaderReport, next: &Target) -> bool {
 /// Whether every segment of a target is reported by some node. A segment never changes, so no report can be older than
 /// the target.
 fn is_reported(stores: &Stores, target: &Target) -> bool {
-    let replicas: Vec<&Replica> = stores.replicas_of(target.collection).collect();
-    let counts = |node: &NodeName| replicas.iter().any(|replica| replica.contains(node.as_str()));
-    target.segments().all(|segment| stores.holders(segment).any(counts))
+    target.segments().all(|segment| stores.holders(segment).next().is_some())
 }
 
 /// What is to be done about the next target of a collection now.
