@@ -54,7 +54,8 @@ impl<'a> Look<'a> {
         if all.is_empty() && !group.is_empty() {
             return Err(outside_scope(&workload.name, workload.collection, Some(&workload.shard), group));
         }
-        if self.past_the_cache && all.iter().all(|leader| excluded.contains(&leader.node)) {
+        let nobody_else = all.iter().all(|leader| excluded.contains(&leader.node));
+        if self.past_the_cache && nobody_else && !all.is_empty() {
             excluded.clear();
         }
         all.retain(|leader| !excluded.contains(&leader.node));

@@ -106,9 +106,8 @@ impl Books {
     }
 
     pub(super) fn end(&mut self, node: NodeId, nq: i64) {
-        if let Some(book) = self.nodes.get_mut(&node) {
-            book.executing = book.executing.saturating_sub(nq);
-        }
+        let book = self.nodes.entry(node).or_default();
+        book.executing = book.executing.saturating_sub(nq);
     }
 
     pub(super) fn ended(&mut self, node: NodeId, failed: bool) {

@@ -97,6 +97,13 @@ fn a_forgotten_node_comes_back_as_one_that_has_yet_to_pass_a_check() {
 }
 
 #[test]
+fn work_is_taken_back_from_a_node_that_nobody_registered() {
+    let balancer = LookAside::new(&Settings::default());
+    balancer.cancel(NodeId(1), 2);
+    assert_eq!(known(&balancer, at(0)), [(1, false, false, -2)]);
+}
+
+#[test]
 fn a_node_has_one_check_at_a_time_and_a_young_answer_spares_it() {
     let balancer = LookAside::new(&Settings::default());
     register(&balancer, &[1]);
