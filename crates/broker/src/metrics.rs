@@ -22,6 +22,8 @@ const CONNECTED: &str = "pointsman_broker_feed_connected";
 const SHARD_REQUESTS: &str = "pointsman_broker_shard_requests_total";
 const SHARD_REQUEST_SECONDS: &str = "pointsman_broker_shard_request_seconds";
 const SHARDS_ANSWERED: &str = "pointsman_broker_shard_request_groups_total";
+const SHARD_VISITS: &str = "pointsman_broker_shard_visits_total";
+const SHARD_VISIT_SECONDS: &str = "pointsman_broker_shard_visit_seconds";
 const LEADERS_OF_FEED: &str = "pointsman_broker_shard_leaders_from_feed_total";
 
 /// Tells the exporter what each figure means. To be called once the exporter stands.
@@ -49,6 +51,15 @@ pub(crate) fn describe() {
     describe_counter!(
         SHARDS_ANSWERED,
         "Requests by shard that a resource group's replicas took part in answering."
+    );
+    describe_counter!(
+        SHARD_VISITS,
+        "Requests to one shard that ended on one leader, by resource group of its replica and outcome."
+    );
+    describe_histogram!(
+        SHARD_VISIT_SECONDS,
+        Unit::Seconds,
+        "Time of such a request, by resource group of the leader's replica."
     );
     describe_counter!(
         LEADERS_OF_FEED,
@@ -167,6 +178,13 @@ pub(crate) fn shard_answered(group: &str) {
     counter!(SHARDS_ANSWERED, "group" => group.to_owned()).increment(1);
 }
 
+/// A request to one shard ended on a leader of a resource group. `""`: nobody knows its group.
+pub(crate) fn shard_visited(group: &str, error: Option<ErrorCode>, took: Duration) {
+    let outcome = error.map_or("ok", ErrorCode::name);
+    counter!(SHARD_VISITS, "group" => group.to_owned(), "outcome" => outcome).increment(1);
+    histogram!(SHARD_VISIT_SECONDS, "group" => group.to_owned()).record(took.as_secs_f64());
+}
+
 /// The feed's shard leaders stood in for those of a coordinator.
 pub(crate) fn leaders_of_feed() {
     counter!(LEADERS_OF_FEED).increment(1);
@@ -230,12 +248,20 @@ pub(crate) const OF_ROUTING: [(&str, &str); 21] = [
 ];
 
 /// What the figures that the shard client keeps itself mean.
-pub(crate) const OF_SHARD_CLIENT: [(&str, &str); 5] = [
+pub(crate) const OF_SHARD_CLIENT: [(&str, &str); 7] = [
     (
         "pointsman_broker_shard_client_cache_reads_total",
         "Reads of the cached shard leaders, by caller and result.",
     ),
     ("pointsman_broker_shard_client_preferred_total", "Looks for a shard's preferred node, by result."),
+    (
+        "pointsman_broker_shard_client_preferred_group_total",
+        "Choices of a leader while a resource group was preferred, by result.",
+    ),
+    (
+        "pointsman_broker_shard_client_coordinator_tags",
+        "1 while the coordinator says in which resource group a leader's replica is, 0 while it does not.",
+    ),
     (
         "pointsman_broker_shard_client_misaligned_tags_total",
         "Shards whose resource groups a coordinator listed so that nobody can say whose they are.",
@@ -250,10 +276,12 @@ pub(crate) const OF_SHARD_CLIENT: [(&str, &str); 5] = [
 /// The shard client's own figures under the names that are shown.
 pub(crate) fn of_shard_client(samples: &[pointsman_shard_client::Sample]) -> Vec<Sample> {
     let shown = |sample: &pointsman_shard_client::Sample| {
-        let is_it = |name: &str| name.strip_suffix("_total").is_some_and(|name| name.ends_with(sample.name));
+        let count = |name: &'static str| name.strip_suffix("_total");
+        let is_it = |name: &'static str| count(name).unwrap_or(name).ends_with(sample.name);
         let (name, _) = OF_SHARD_CLIENT.iter().find(|(name, _)| is_it(name))?;
         let labels = sample.labels.iter().map(|(label, word)| (*label, (*word).to_owned())).collect();
-        Some(Sample { name, kind: SampleKind::Counter, labels, value: sample.value as f64 })
+        let kind = if count(name).is_some() { SampleKind::Counter } else { SampleKind::Gauge };
+        Some(Sample { name, kind, labels, value: sample.value as f64 })
     };
     samples.iter().filter_map(shown).collect()
 }
@@ -267,6 +295,8 @@ mod tests {
         for (name, shown) in [
             ("shard_client_cache_reads", "pointsman_broker_shard_client_cache_reads_total"),
             ("shard_client_preferred", "pointsman_broker_shard_client_preferred_total"),
+            ("shard_client_preferred_group", "pointsman_broker_shard_client_preferred_group_total"),
+            ("shard_client_coordinator_tags", "pointsman_broker_shard_client_coordinator_tags"),
             ("shard_client_misaligned_tags", "pointsman_broker_shard_client_misaligned_tags_total"),
             ("shard_client_malformed_lists", "pointsman_broker_shard_client_malformed_lists_total"),
             ("shard_client_skipped", "pointsman_broker_shard_client_skipped_total"),
@@ -275,6 +305,7 @@ mod tests {
             let samples = of_shard_client(&[own]);
             let [sample] = &samples[..] else { panic!("{name} is shown once") };
             assert_eq!((sample.name, sample.value), (shown, 3.0));
+            assert_eq!(sample.kind == SampleKind::Counter, shown.ends_with("_total"));
             assert_eq!(sample.labels, [("result", "hit".to_owned())]);
         }
     }

@@ -83,6 +83,7 @@ pub async fn run(settings: BrokerSettings, deps: Deps, shutdown: CancellationTok
     };
     let rows = RowRequests::new(rows::Parts {
         settings: settings.query.clone(),
+        preferred_group: settings.shard_client.preferred_group.clone(),
         clock: Arc::clone(&parts.clock),
         routing: routing.clone(),
         shards: shards.clone(),

@@ -100,6 +100,9 @@ pub(crate) enum Command {
     Ready(commands::ready::ReadyArgs),
     /// Explain which node answers for which segment, and what rules the others out
     Why(commands::why::WhyArgs),
+    /// List who leads a collection's shards as a broker knows it, and have it ask again
+    #[command(subcommand)]
+    Shard(commands::shard::ShardCommand),
     /// Create, list, show, update and drop resource groups, and move nodes and replicas between them
     #[command(subcommand)]
     Group(commands::group::GroupCommand),

@@ -54,6 +54,7 @@ pub fn error_to_proto(error: &Error) -> pb::Error {
         class: class.into(),
         retriable: error.is_retriable(),
         message: error.message().to_owned(),
+        retry_after_ms: 0,
     }
 }
 

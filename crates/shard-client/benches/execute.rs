@@ -111,6 +111,7 @@ fn execute(criterion: &mut Criterion) {
             request: Arc::new(Stub),
             resource_group: scope.into(),
             preferred: None,
+            preferred_group: "".into(),
         };
         group.bench_function(name, |bencher| {
             bencher.iter(|| {

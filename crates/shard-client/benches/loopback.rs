@@ -253,6 +253,7 @@ impl Client {
             request: Arc::new(Ask::new(cluster.clone())),
             resource_group: "".into(),
             preferred: None,
+            preferred_group: "".into(),
         };
         Self { client: ShardClient::new(settings, parts), workload }
     }

@@ -26,6 +26,12 @@ impl Candidates<'_> {
     pub(crate) fn preferred(&self, node: NodeId) -> Option<&Leader> {
         self.offered.iter().copied().find(|leader| leader.node == node && leader.serviceable)
     }
+
+    /// Those of the ones to be asked first that are in a group; none for the group `""`.
+    pub(crate) fn offered_in(&self, group: &str) -> SmallVec<[NodeId; 8]> {
+        let offered = self.offered.iter().filter(|leader| !group.is_empty() && leader.is_in(group));
+        offered.map(|leader| leader.node).collect()
+    }
 }
 
 /// What is looked at, and from where.

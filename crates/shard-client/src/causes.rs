@@ -1,12 +1,9 @@
 //! Why a shard was refused: what was seen of its leaders. One look tells "wait" from "nobody will come".
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Write,
-};
+use std::{collections::BTreeMap, fmt::Write};
 
 use pointsman_clock::MonoTime;
-use pointsman_ids::NodeId;
+use pointsman_ids::{ErrorCode, NodeId};
 
 use crate::{Leader, NodeView, view::Standing};
 
@@ -19,8 +16,8 @@ pub(crate) struct Seen<'a> {
     /// As the coordinator listed them last.
     pub(crate) leaders: &'a [Leader],
     pub(crate) group: &'a str,
-    /// Nodes that failed retriably in this request.
-    pub(crate) out: &'a BTreeSet<NodeId>,
+    /// Nodes that failed retriably in this request, with what they said last.
+    pub(crate) out: &'a BTreeMap<NodeId, ErrorCode>,
     /// Avoided nodes, and until when.
     pub(crate) blacklisted: Option<&'a BTreeMap<NodeId, MonoTime>>,
     pub(crate) view: &'a dyn NodeView,
@@ -58,11 +55,15 @@ impl Seen<'_> {
         }
         match self.view.standing(leader.node) {
             Standing::Routable => {}
-            Standing::Excluded => words.push("excluded by the failure detector".to_owned()),
+            Standing::Excluded => {
+                let why =
+                    self.view.why_excluded(leader.node).map(|why| format!(" ({why})")).unwrap_or_default();
+                words.push(format!("excluded by the failure detector{why}"));
+            }
             Standing::Disabled => words.push("disabled by an operator".to_owned()),
         }
-        if self.out.contains(&leader.node) {
-            words.push("failed in this request".to_owned());
+        if let Some(code) = self.out.get(&leader.node) {
+            words.push(format!("failed in this request ({})", code.name()));
         }
         if let Some(expiry) = self.blacklisted.and_then(|nodes| nodes.get(&leader.node)) {
             words.push(format!("avoided for {:.1?}", *expiry - self.now));
@@ -84,7 +85,8 @@ mod tests {
 
     fn seen(leaders: &[Leader]) -> String {
         let at = |seconds| MonoTime::from_start(Duration::from_secs(seconds));
-        let (out, blacklisted) = (BTreeSet::from([NodeId(1)]), BTreeMap::from([(NodeId(2), at(40))]));
+        let out = BTreeMap::from([(NodeId(1), ErrorCode::NodeNotServing)]);
+        let blacklisted = BTreeMap::from([(NodeId(2), at(40))]);
         let seen = Seen {
             leaders,
             group: "east",
@@ -101,7 +103,7 @@ mod tests {
         assert_eq!(seen(&[]), "no leader is listed");
         assert_eq!(
             seen(&[leader(1, "east", true), leader(2, "east", false), leader(3, "", true)]),
-            "listed: node 1 in 'east', serviceable, failed in this request; node 2 in 'east', not serviceable, \
+            "listed: node 1 in 'east', serviceable, failed in this request (node_not_serving); node 2 in 'east', not serviceable, \
              avoided for 25.0s; node 3 of unknown group, serviceable, outside the scope"
         );
         let many: Vec<Leader> = (1..=20).map(|node| leader(node, "east", true)).collect();

@@ -17,9 +17,12 @@ pub struct Sample {
     pub name: &'static str,
     /// Label and word.
     pub labels: Vec<(&'static str, &'static str)>,
-    /// The count since the start.
+    /// The count since the start; of `shard_client_coordinator_tags` 1 or 0.
     pub value: u64,
 }
+
+/// The one figure that is no count.
+const COORDINATOR_TAGS: &str = "shard_client_coordinator_tags";
 
 /// Hits and misses of one caller.
 #[derive(Debug, Default)]
@@ -39,8 +42,12 @@ pub(crate) struct Counters {
     pub(crate) preferred_miss: AtomicU64,
     pub(crate) misaligned_tags: AtomicU64,
     pub(crate) malformed_lists: AtomicU64,
+    pub(crate) preferred_group_hit: AtomicU64,
+    pub(crate) preferred_group_fallback: AtomicU64,
     pub(crate) skipped_disabled: AtomicU64,
     pub(crate) skipped_excluded: AtomicU64,
+    /// Whether the coordinator's last answer with leaders had groups: 0 before the first one, else 1 more than the figure.
+    tags: AtomicU64,
 }
 
 pub(crate) fn add(counter: &AtomicU64, count: usize) {
@@ -59,7 +66,12 @@ impl Counters {
         add(if hit { &reads.hits } else { &reads.misses }, 1);
     }
 
-    /// Every series, zero or not.
+    /// An answer with leaders had groups, or it had none.
+    pub(crate) fn tags(&self, are_sent: bool) {
+        self.tags.store(1 + u64::from(are_sent), Relaxed);
+    }
+
+    /// Every series, zero or not; whether groups are sent only once that is known.
     pub(crate) fn samples(&self) -> Vec<Sample> {
         let sample = |name, labels: &[_], counter: &AtomicU64| Sample {
             name,
@@ -83,12 +95,18 @@ impl Counters {
         for (result, counter) in preferred {
             samples.push(sample("shard_client_preferred", &[("result", result)], counter));
         }
+        let groups = [("hit", &self.preferred_group_hit), ("fallback", &self.preferred_group_fallback)];
+        for (result, counter) in groups {
+            samples.push(sample("shard_client_preferred_group", &[("result", result)], counter));
+        }
         samples.push(sample("shard_client_misaligned_tags", &[], &self.misaligned_tags));
         samples.push(sample("shard_client_malformed_lists", &[], &self.malformed_lists));
         for (reason, counter) in [("disabled", &self.skipped_disabled), ("excluded", &self.skipped_excluded)]
         {
             samples.push(sample("shard_client_skipped", &[("reason", reason)], counter));
         }
+        let tags = self.tags.load(Relaxed).checked_sub(1);
+        samples.extend(tags.map(|value| Sample { name: COORDINATOR_TAGS, labels: Vec::new(), value }));
         samples
     }
 }

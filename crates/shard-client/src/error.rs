@@ -1,6 +1,6 @@
 //! The error of requests by shard: a code of the house with the retriable bit and the class that came with it.
 
-use std::fmt::Display;
+use std::{fmt::Display, time::Duration};
 
 use pointsman_ids::{Error, ErrorClass, ErrorCode};
 
@@ -17,6 +17,7 @@ pub struct ShardError {
     error: Error,
     retriable: bool,
     class: ErrorClass,
+    retry_after: Option<Duration>,
 }
 
 impl ShardError {
@@ -59,6 +60,18 @@ impl ShardError {
         self.error.code()
     }
 
+    /// After how long trying again makes sense; `None`: nobody said so. Only a client whose retries are limited in time
+    /// says it ([`Settings::retry_time`](crate::Settings::retry_time)), and only of what may succeed later.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
+    /// The same error, if it may pass with word that trying again makes sense after this time and not before.
+    pub(crate) fn retry_after_at_least(self, after: Duration) -> Self {
+        let retry_after = self.retriable.then(|| self.retry_after.map_or(after, |known| known.max(after)));
+        Self { retry_after, ..self }
+    }
+
     /// The text for people.
     pub fn message(&self) -> &str {
         self.error.message()
@@ -92,6 +105,6 @@ impl ShardError {
 impl From<Error> for ShardError {
     fn from(error: Error) -> Self {
         let code = error.code();
-        Self { error, retriable: code.is_retriable(), class: code.class() }
+        Self { error, retriable: code.is_retriable(), class: code.class(), retry_after: None }
     }
 }

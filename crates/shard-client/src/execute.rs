@@ -1,23 +1,29 @@
 //! Running a request on one shard, on all, or on any.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use pointsman_clock::MonoTime;
-use pointsman_ids::{ErrorCode, NodeId};
+use pointsman_ids::{CollectionId, ErrorCode, NodeId};
 
 use crate::{
-    Answered, CollectionWorkload, Connect, Reply, Request, Result, ShardClient, ShardError, ShardWorkload,
-    Visit,
+    Answered, CollectionWorkload, Connect, Leader, LeaderTable, Reply, Request, Result, ShardClient,
+    ShardError, ShardWorkload, Visit,
     candidates::outside_scope,
     causes::Seen,
     counters::{Caller, add},
     one_shard::{Blame, OneShard},
     pool::NoClient,
-    retry::Retry,
+    retry::{Limits, Retry},
     runtime::{OutOfTime, within},
     view,
 };
+
+/// More shards than a person reads about.
+const MOST_SHARDS: usize = 8;
 
 /// An attempt that failed.
 struct Failed {
@@ -46,21 +52,22 @@ impl<K: Connect> ShardClient<K> {
         workload: &CollectionWorkload<R>,
         deadline: Option<MonoTime>,
     ) -> Result<Vec<Answered<R::Answer>>> {
-        let table = self.read(Caller::List, workload.collection, false, deadline).await?;
+        let limits = self.limits(deadline);
+        let table = self.read(Caller::List, workload.collection, false, limits).await?;
         let shards: Vec<_> = table.names().map(|shard| self.shard_workload(workload, shard)).collect();
         match &shards[..] {
             [] => Err(no_shard(workload, ErrorCode::CollectionNotLoaded)),
-            [only] => Ok(vec![self.execute_shard(only, deadline).await?]),
-            all => self.fan_out(all, deadline).await,
+            [only] => Ok(vec![self.run(only, limits).await?]),
+            all => self.fan_out(all, limits).await,
         }
     }
 
     async fn fan_out<R: Request<K::Connection>>(
         &self,
         shards: &[ShardWorkload<R>],
-        deadline: Option<MonoTime>,
+        limits: Limits,
     ) -> Result<Vec<Answered<R::Answer>>> {
-        let run = async |at: usize, shard| (at, self.execute_shard(shard, deadline).await);
+        let run = async |at: usize, shard| (at, self.run(shard, limits).await);
         let mut running: FuturesUnordered<_> =
             shards.iter().enumerate().map(|(at, shard)| run(at, shard)).collect();
         let mut answers: Vec<Option<Answered<R::Answer>>> = shards.iter().map(|_| None).collect();
@@ -97,25 +104,26 @@ impl<K: Connect> ShardClient<K> {
         workload: &CollectionWorkload<R>,
         deadline: Option<MonoTime>,
     ) -> Result<Answered<R::Answer>> {
+        let limits = self.limits(deadline);
         if workload.resource_group.is_empty() {
-            let table = self.read(Caller::List, workload.collection, false, deadline).await?;
+            let table = self.read(Caller::List, workload.collection, false, limits).await?;
             let first = table.names().next();
             let shard = first.ok_or_else(|| no_shard(workload, ErrorCode::ServiceUnavailable))?;
-            return self.execute_shard(&self.shard_workload(workload, shard), deadline).await;
+            return self.run(&self.shard_workload(workload, shard), limits).await;
         }
-        let table = self.read(Caller::Table, workload.collection, true, deadline).await?;
+        let table = self.read(Caller::Table, workload.collection, true, limits).await?;
         let group = &*workload.resource_group;
-        let mut refusal = outside_scope(&workload.name, workload.collection, None, group);
+        let mut refusal = None;
         for (shard, leaders) in table.shards() {
             if !view::enabled(&*self.inner.view, leaders.clone()).iter().any(|leader| leader.is_in(group)) {
                 continue;
             }
-            match self.execute_shard(&self.shard_workload(workload, shard), deadline).await {
-                Err(error) if error.code() == ErrorCode::CollectionNotFullyLoaded => refusal = error,
+            match self.run(&self.shard_workload(workload, shard), limits).await {
+                Err(error) if error.code() == ErrorCode::CollectionNotFullyLoaded => refusal = Some(error),
                 outcome => return outcome,
             }
         }
-        Err(refusal)
+        Err(refusal.unwrap_or_else(|| self.nobody_in_scope(workload, &table)))
     }
 
     /// The request to one shard, with the node that is preferred there.
@@ -136,12 +144,28 @@ impl<K: Connect> ShardClient<K> {
         workload: &ShardWorkload<R>,
         deadline: Option<MonoTime>,
     ) -> Result<Answered<R::Answer>> {
-        let (leaders, _) = self.read_shard(workload.collection, &workload.shard, false, deadline).await?;
-        let mut retry = Retry::new(self.inner.settings.attempts(leaders.len()), deadline, self.now())?;
+        self.run(workload, self.limits(deadline)).await
+    }
+
+    /// The limits of a request that begins now.
+    pub(crate) fn limits(&self, deadline: Option<MonoTime>) -> Limits {
+        let retry_time = self.inner.settings.retry_time;
+        Limits { deadline, retries: (!retry_time.is_zero()).then(|| self.now() + retry_time) }
+    }
+
+    async fn run<R: Request<K::Connection>>(
+        &self,
+        workload: &ShardWorkload<R>,
+        limits: Limits,
+    ) -> Result<Answered<R::Answer>> {
+        let (leaders, _) = self.read_shard(workload.collection, &workload.shard, false, limits).await?;
+        let attempts = self.inner.settings.attempts(leaders.len());
+        let mut retry = Retry::new(attempts, limits.deadline, self.now())?.until(limits.retries);
         let mut request = OneShard::new(leaders);
         loop {
-            let Failed { error, is_final, node } = match self.attempt(workload, &mut request, deadline).await
-            {
+            let looking = if retry.failures() == 0 { limits } else { limits.of_a_retry() };
+            let attempt = self.attempt(workload, &mut request, looking, limits.deadline);
+            let Failed { error, is_final, node } = match attempt.await {
                 Ok(answered) => return Ok(answered),
                 Err(failed) => failed,
             };
@@ -151,44 +175,50 @@ impl<K: Connect> ShardClient<K> {
                 "an attempt failed"
             );
             let now = self.now();
-            let pause = retry.failed(error, is_final, now)?;
+            let pause = retry.failed(error, is_final, now);
+            let pause = pause.map_err(|error| self.with_causes(error, workload, &request))?;
             self.inner.runtime.sleep_until(now + pause).await;
         }
     }
 
+    /// One attempt: whom to ask is found out within the limits, and the node answers within the deadline.
     async fn attempt<R: Request<K::Connection>>(
         &self,
         workload: &ShardWorkload<R>,
         request: &mut OneShard,
+        looking: Limits,
         deadline: Option<MonoTime>,
     ) -> Result<Answered<R::Answer>, Failed> {
         let (collection, shard, group) = (workload.collection, &workload.shard, &*workload.resource_group);
         if request.wants_fresh_leaders(group) {
-            let read = self.read_shard(collection, shard, true, deadline).await;
+            let read = self.read_shard(collection, shard, true, looking).await;
             let (leaders, _) = read.map_err(|error| request.not_refreshed(error))?;
             request.refreshed(leaders, group);
         }
-        let mut excluded: BTreeSet<NodeId> = request.out.clone();
+        let mut excluded: BTreeSet<NodeId> = request.out.keys().copied().collect();
         self.inner.blacklist.extend(&mut excluded, collection, shard, || self.now());
-        let selected = self.select_node(workload, &mut excluded, deadline).await;
+        let selected = self.select(workload, &mut excluded, looking).await;
         // Work at the balancer ends with the attempt, whichever way that ends.
-        let selected = selected
-            .map_err(|error| request.not_selected(self.with_causes(error, workload, request), group))?;
+        let selected = selected.map_err(|error| request.not_selected(error, group))?;
         let node = selected.leader.node;
-        let visit = workload.visit(node, selected.leader.address, deadline);
-        let (error, blame) = match self.visit(workload, &visit).await {
+        let visit = workload.visit(&selected.leader, deadline);
+        let begun = self.now();
+        let visited = self.visit(workload, &visit).await;
+        workload.request.ended(&visit, visited.as_ref().err().map(|(error, _)| error), self.now() - begun);
+        let (error, blame) = match visited {
             Ok(Reply { answer, cost }) => {
                 if let Some(cost) = cost {
                     self.inner.balancer.report_cost(node, cost, self.now());
                 }
                 self.ended(node, false);
-                return Ok(Answered { shard: shard.clone(), node, answer });
+                let fell_back = workload.falls_back(&selected.leader);
+                return Ok(Answered { shard: shard.clone(), node, fell_back, answer });
             }
             Err(failed) => failed,
         };
         match blame {
             Some(Blame::Request) => return Err(Failed { error, is_final: true, node: Some(node) }),
-            Some(Blame::LeaveOut) => drop(request.out.insert(node)),
+            Some(Blame::LeaveOut) => drop(request.out.insert(node, error.code())),
             Some(Blame::Blacklist) => self.inner.blacklist.add(collection, shard, node, self.now()),
             None => {}
         }
@@ -218,21 +248,47 @@ impl<K: Connect> ShardClient<K> {
     ) -> ShardError {
         let refused =
             matches!(error.code(), ErrorCode::CollectionNotFullyLoaded | ErrorCode::ChannelNotAvailable);
-        if !self.inner.settings.causes || !refused {
+        if !self.inner.settings.causes || !refused || error.is_input() {
             return error;
         }
-        let (collection, now) = (workload.collection, self.now());
-        let table = self.inner.cache.touch(collection, now).unwrap_or_default();
-        let blacklisted = self.inner.blacklist.listed(collection, now);
-        let seen = Seen {
-            leaders: &table.leaders(&workload.shard),
-            group: &workload.resource_group,
-            out: &request.out,
-            blacklisted: blacklisted.get(&workload.shard),
-            view: &*self.inner.view,
-            now,
+        let (collection, shard) = (workload.collection, &workload.shard);
+        let table = self.inner.cache.touch(collection, self.now()).unwrap_or_default();
+        let leaders = table.leaders(shard);
+        error.because(self.seen(collection, shard, &leaders, &workload.resource_group, &request.out))
+    }
+
+    /// The refusal of a scope in which nobody leads any shard.
+    fn nobody_in_scope<R>(&self, workload: &CollectionWorkload<R>, table: &LeaderTable) -> ShardError {
+        let (collection, group) = (workload.collection, &*workload.resource_group);
+        let refusal = outside_scope(&workload.name, collection, None, group);
+        if !self.inner.settings.causes {
+            return refusal;
+        }
+        let seen = |(shard, leaders): (&Arc<str>, &Arc<[Leader]>)| {
+            format!("shard '{shard}': {}", self.seen(collection, shard, leaders, group, &BTreeMap::new()))
         };
-        error.because(seen.text())
+        let mut texts: Vec<String> = table.shards().take(MOST_SHARDS).map(seen).collect();
+        let more = table.names().len() - texts.len();
+        texts.extend((more > 0).then(|| format!("and {more} more shards")));
+        if texts.is_empty() {
+            refusal.because("no shard is listed")
+        } else {
+            refusal.because(texts.join("; "))
+        }
+    }
+
+    fn seen(
+        &self,
+        collection: CollectionId,
+        shard: &str,
+        leaders: &[Leader],
+        group: &str,
+        out: &BTreeMap<NodeId, ErrorCode>,
+    ) -> String {
+        let now = self.now();
+        let blacklisted = self.inner.blacklist.listed(collection, now);
+        let (blacklisted, view) = (blacklisted.get(shard), &*self.inner.view);
+        Seen { leaders, group, out, blacklisted, view, now }.text()
     }
 
     /// Asks a node. Its error comes with who is to blame; nobody is when the caller's time was over before it was asked.

@@ -90,6 +90,7 @@
 //!         request: Arc::new(Where),
 //!         resource_group: group.into(),
 //!         preferred: None,
+//!         preferred_group: "".into(),
 //!     };
 //!     let client = client.clone();
 //!     let mut running = runtime.start(async move { client.execute(&workload, None).await });

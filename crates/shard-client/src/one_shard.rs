@@ -1,6 +1,6 @@
 //! The decisions of one request for one shard: who is left out of the next attempt, and which error is told.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use pointsman_ids::{ErrorCode, NodeId};
 
@@ -10,8 +10,8 @@ use crate::{Leader, ShardError};
 #[derive(Debug)]
 pub(crate) struct OneShard {
     pub(crate) leaders: Arc<[Leader]>,
-    /// Nodes that failed retriably in this request.
-    pub(crate) out: BTreeSet<NodeId>,
+    /// Nodes that failed retriably in this request, with what they said last.
+    pub(crate) out: BTreeMap<NodeId, ErrorCode>,
     /// The last error of a node.
     last: Option<ShardError>,
 }
@@ -40,7 +40,7 @@ impl Blame {
 
 impl OneShard {
     pub(crate) fn new(leaders: Arc<[Leader]>) -> Self {
-        Self { leaders, out: BTreeSet::new(), last: None }
+        Self { leaders, out: BTreeMap::new(), last: None }
     }
 
     /// Whether all leaders in scope may have failed, so that a fresh list is wanted.
@@ -55,7 +55,7 @@ impl OneShard {
     /// Takes a fresh list. When nobody else is in scope, those that failed are tried again.
     pub(crate) fn refreshed(&mut self, leaders: Arc<[Leader]>, group: &str) {
         let mut scoped = leaders.iter().filter(|leader| leader.is_in(group));
-        if scoped.all(|leader| self.out.contains(&leader.node)) {
+        if scoped.all(|leader| self.out.contains_key(&leader.node)) {
             self.out.clear();
         }
         self.leaders = leaders;
@@ -143,15 +143,15 @@ mod tests {
     fn a_fresh_list_is_wanted_when_as_many_failed_as_the_scope_has() {
         let mut request = OneShard::new(leaders(&[(1, "east"), (2, "west"), (3, "west")]));
         assert!(!request.wants_fresh_leaders("east"));
-        request.out.insert(NodeId(1));
+        request.out.insert(NodeId(1), ErrorCode::NodeNotServing);
         assert!(request.wants_fresh_leaders("east"));
         assert!(!request.wants_fresh_leaders("west"));
         assert!(!request.wants_fresh_leaders("north"), "nobody there to be asked");
         // Somebody new can be asked: those that failed stay out.
         request.refreshed(leaders(&[(1, "east"), (4, "east")]), "east");
-        assert_eq!(request.out, BTreeSet::from([NodeId(1)]));
+        assert!(request.out.keys().eq(&[NodeId(1)]));
         request.refreshed(leaders(&[(1, "east"), (4, "west")]), "east");
-        assert_eq!(request.out, BTreeSet::new());
+        assert_eq!(request.out, BTreeMap::new());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::{
     answer::read_answer,
     cache::{Look, Ticket, refreshed},
     counters::{Caller, add},
-    retry::Retry,
+    retry::{Limits, Retry},
     runtime::{OutOfTime, within},
     view,
 };
@@ -69,10 +69,10 @@ impl<K: Connect> ShardClient<K> {
         caller: Caller,
         collection: CollectionId,
         forced: bool,
-        deadline: Option<MonoTime>,
+        Limits { deadline, retries }: Limits,
     ) -> Result<Arc<LeaderTable>> {
         let now = self.now();
-        let mut retry = Retry::new(READ_ATTEMPTS, deadline, now)?;
+        let mut retry = Retry::new(READ_ATTEMPTS, deadline, now)?.until(retries);
         if let Some(table) = self.cached(caller, collection, forced, now) {
             return Ok(table);
         }
@@ -95,9 +95,9 @@ impl<K: Connect> ShardClient<K> {
         collection: CollectionId,
         shard: &str,
         forced: bool,
-        deadline: Option<MonoTime>,
+        limits: Limits,
     ) -> Result<(Arc<[Leader]>, usize)> {
-        let table = self.read(Caller::Shard, collection, forced, deadline).await?;
+        let table = self.read(Caller::Shard, collection, forced, limits).await?;
         let listed = table.leaders(shard);
         let count = listed.len();
         let enabled = view::enabled(&*self.inner.view, listed);
@@ -158,6 +158,10 @@ impl<K: Connect> ShardClient<K> {
     }
 
     fn table(&self, collection: CollectionId, listings: Vec<ShardListing>) -> Arc<LeaderTable> {
+        let mut led = listings.iter().filter(|listing| !listing.node_ids.is_empty()).peekable();
+        if led.peek().is_some() {
+            self.inner.counters.tags(led.any(|listing| !listing.resource_groups.is_empty()));
+        }
         let answer = read_answer(listings);
         let (misaligned, malformed) = (&answer.misaligned_tags, &answer.malformed_lists);
         add(&self.inner.counters.misaligned_tags, misaligned.len());

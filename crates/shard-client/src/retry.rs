@@ -10,11 +10,29 @@ use crate::{Result, ShardError};
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
+/// Until when a request goes on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// The caller's deadline.
+    pub(crate) deadline: Option<MonoTime>,
+    /// From here on nothing is tried again.
+    pub(crate) retries: Option<MonoTime>,
+}
+
+impl Limits {
+    /// Those of what a retry has to find out before it asks anybody.
+    pub(crate) fn of_a_retry(self) -> Self {
+        let deadline = [self.deadline, self.retries].into_iter().flatten().min();
+        Self { deadline, ..self }
+    }
+}
+
 /// The tries of one piece of work. Pauses have no jitter.
 #[derive(Clone, Debug)]
 pub struct Retry {
     attempts: u64,
     deadline: Option<MonoTime>,
+    until: Option<MonoTime>,
     failed: u64,
     pause: Duration,
     /// The newest error that says more than that the caller has gone or had no time.
@@ -30,7 +48,14 @@ impl Retry {
         if deadline.is_some_and(|deadline| deadline <= now) {
             return Err(ShardError::deadline("no time was left to begin"));
         }
-        Ok(Self { attempts, deadline, failed: 0, pause: FIRST_PAUSE, earlier: None })
+        Ok(Self { attempts, deadline, until: None, failed: 0, pause: FIRST_PAUSE, earlier: None })
+    }
+
+    /// The same, where no run begins at this time or later, however many are left. What the caller is told in the end says
+    /// then when trying again makes sense: after the pause that would have come next.
+    #[must_use]
+    pub fn until(self, until: Option<MonoTime>) -> Self {
+        Self { until, ..self }
     }
 
     /// Whether another run follows a failure, and after which pause. `is_final`: the run called its error final.
@@ -41,10 +66,11 @@ impl Retry {
     pub fn failed(&mut self, error: ShardError, is_final: bool, now: MonoTime) -> Result<Duration> {
         self.failed += 1;
         if is_final || self.is_too_late(now) {
-            return Err(self.what_says_more(error));
+            let error = self.what_says_more(error);
+            return Err(self.with_hint(error));
         }
         if self.failed >= self.attempts {
-            return Err(error);
+            return Err(self.with_hint(error));
         }
         if !error.is_callers() {
             self.earlier = Some(error);
@@ -60,7 +86,11 @@ impl Retry {
     }
 
     fn is_too_late(&self, now: MonoTime) -> bool {
-        self.deadline.is_some_and(|deadline| deadline - now <= self.pause)
+        [self.deadline, self.until].into_iter().flatten().any(|end| end - now <= self.pause)
+    }
+
+    fn with_hint(&self, error: ShardError) -> ShardError {
+        if self.until.is_some() { error.retry_after_at_least(self.pause) } else { error }
     }
 
     fn what_says_more(&mut self, error: ShardError) -> ShardError {
@@ -129,5 +159,21 @@ mod tests {
         retry.failed(error(ErrorCode::ServiceNotReady), false, at(0)).unwrap();
         let wrong = error(ErrorCode::DeadlineExceeded).with_class(ErrorClass::Input);
         assert_eq!(retry.failed(wrong.clone(), true, at(0)).unwrap_err(), wrong);
+    }
+
+    #[test]
+    fn a_limit_on_their_time_ends_retries_as_a_deadline_does_and_says_when_to_come_back() {
+        for (until, goes_on) in [(200, false), (201, true)] {
+            let mut retry = Retry::new(5, None, at(0)).unwrap().until(Some(at(until)));
+            assert_eq!(retry.failed(error(ErrorCode::ServiceNotReady), false, at(0)).is_ok(), goes_on);
+        }
+        let hint = |until: Option<u64>, code| {
+            let mut retry = Retry::new(2, None, at(0)).unwrap().until(until.map(at));
+            retry.failed(error(code), false, at(0)).unwrap();
+            retry.failed(error(code), false, at(0)).unwrap_err().retry_after()
+        };
+        assert_eq!(hint(Some(9_000), ErrorCode::ServiceNotReady), Some(Duration::from_millis(400)));
+        assert_eq!(hint(None, ErrorCode::ServiceNotReady), None, "switched off");
+        assert_eq!(hint(Some(9_000), ErrorCode::NodeOffline), None, "it makes no sense to come back");
     }
 }

@@ -10,6 +10,7 @@ use crate::{
     Balancer, Connect, Leader, Result, ShardClient, ShardError, ShardWorkload,
     candidates::{Candidates, Look},
     counters::add,
+    retry::Limits,
 };
 
 /// The node that was chosen.
@@ -59,13 +60,29 @@ impl<K: Connect> ShardClient<K> {
         excluded: &mut BTreeSet<NodeId>,
         deadline: Option<MonoTime>,
     ) -> Result<Selected> {
-        match self.select_once(workload, excluded, false, deadline).await {
-            Ok(selected) => Ok(selected),
+        self.select(workload, excluded, self.limits(deadline)).await
+    }
+
+    pub(crate) async fn select<R>(
+        &self,
+        workload: &ShardWorkload<R>,
+        excluded: &mut BTreeSet<NodeId>,
+        limits: Limits,
+    ) -> Result<Selected> {
+        let selected = match self.select_once(workload, excluded, false, limits).await {
+            Ok(selected) => selected,
             Err(error) => {
                 tracing::debug!(shard = %workload.shard, %error, "nobody chosen from the cache, asking past it");
-                self.select_once(workload, excluded, true, deadline).await
+                self.select_once(workload, excluded, true, limits).await?
             }
+        };
+        let counters = &self.inner.counters;
+        match workload.falls_back(&selected.leader) {
+            true => add(&counters.preferred_group_fallback, 1),
+            false if workload.preferred_group.is_empty() => {}
+            false => add(&counters.preferred_group_hit, 1),
         }
+        Ok(selected)
     }
 
     async fn select_once<R>(
@@ -73,10 +90,10 @@ impl<K: Connect> ShardClient<K> {
         workload: &ShardWorkload<R>,
         excluded: &mut BTreeSet<NodeId>,
         past_the_cache: bool,
-        deadline: Option<MonoTime>,
+        limits: Limits,
     ) -> Result<Selected> {
         let (leaders, disabled) =
-            self.read_shard(workload.collection, &workload.shard, past_the_cache, deadline).await?;
+            self.read_shard(workload.collection, &workload.shard, past_the_cache, limits).await?;
         add(&self.inner.counters.skipped_disabled, disabled);
         let look = Look { leaders: &leaders, past_the_cache, view: &*self.inner.view };
         let candidates = look.candidates(workload, excluded)?;
@@ -88,13 +105,19 @@ impl<K: Connect> ShardClient<K> {
             }
             add(&self.inner.counters.preferred_unavailable, 1);
         }
-        self.by_balancer(&candidates, workload.nq)
+        self.by_balancer(&candidates, workload.nq, &workload.preferred_group)
     }
 
-    fn by_balancer(&self, candidates: &Candidates<'_>, nq: i64) -> Result<Selected> {
+    /// Offers the preferred group first; anybody else when it has no candidate that the balancer thinks reachable.
+    fn by_balancer(&self, candidates: &Candidates<'_>, nq: i64, preferred_group: &str) -> Result<Selected> {
         self.inner.balancer.register(&candidates.all);
+        let pick = |offered: &[NodeId]| self.inner.balancer.pick(offered, nq, self.now());
         let offered: SmallVec<[NodeId; 8]> = candidates.offered.iter().map(|leader| leader.node).collect();
-        let node = self.inner.balancer.pick(&offered, nq, self.now())?;
+        let first = candidates.offered_in(preferred_group);
+        let node = match first.is_empty() {
+            true => pick(&offered)?,
+            false => pick(&first).or_else(|_| pick(&offered))?,
+        };
         let work = InFlight { balancer: self.inner.balancer.clone(), node, nq, kept: false };
         let picked = candidates.all.iter().find(|leader| leader.node == node);
         let Some(leader) = picked else {

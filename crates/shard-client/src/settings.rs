@@ -36,6 +36,9 @@ pub struct Settings {
     pub policy: Policy,
     /// Attempts of a request beyond one per leader; at least 1 is used.
     pub retry_on_replica: i64,
+    /// No attempt of a request and no look for leaders is repeated when the request is this old, however many are left. What
+    /// the caller is told then says when trying again makes sense. 0: no limit.
+    pub retry_time: Duration,
     /// How long a node that failed for good is avoided for the shard; 0: not at all.
     pub blacklist: Duration,
     /// Pause between sweeps of the blacklist, which only free memory; 0 means 10 s.
@@ -69,6 +72,7 @@ impl Default for Settings {
         Self {
             policy: Policy::default(),
             retry_on_replica: 2,
+            retry_time: Duration::ZERO,
             blacklist: Duration::from_secs(30),
             blacklist_sweep: Duration::from_secs(10),
             connections_per_node: 10,

@@ -23,6 +23,11 @@ pub trait NodeView: Send + Sync + fmt::Debug {
     /// What is known of a node.
     fn standing(&self, node: NodeId) -> Standing;
 
+    /// What is held against an excluded node, for people.
+    fn why_excluded(&self, _node: NodeId) -> Option<String> {
+        None
+    }
+
     /// Whether a request to this collection fails rather than goes to an excluded node.
     fn is_fail_closed(&self, _collection: CollectionId) -> bool {
         false

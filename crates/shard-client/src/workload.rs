@@ -1,13 +1,13 @@
 //! What is asked of a collection, and of one shard of it. The way from the one to the other is one function, so that a
 //! scope reaches every path or none.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use pointsman_clock::MonoTime;
 use pointsman_ids::{CollectionId, NodeId};
 
-use crate::{Cost, Result};
+use crate::{Cost, Leader, Result, ShardError};
 
 /// The request that runs on the leader of a shard, over connections of type `C`.
 pub trait Request<C>: Send + Sync {
@@ -20,6 +20,10 @@ pub trait Request<C>: Send + Sync {
     /// What the node said. The class `input` ends the request, a retriable error lets another leader try, and every other
     /// keeps the node away from the shard for a while.
     fn run<'a>(&'a self, connection: C, visit: &'a Visit) -> BoxFuture<'a, Result<Reply<Self::Answer>>>;
+
+    /// Hears of every visit that came to an end, those to nodes without a connection too, with its error and how long it
+    /// took, so that its owner can count them by [`Visit::leader_group`]. One that was dropped did not come to an end.
+    fn ended(&self, _visit: &Visit, _error: Option<&ShardError>, _took: Duration) {}
 }
 
 /// Where a request runs.
@@ -33,6 +37,8 @@ pub struct Visit {
     pub node: NodeId,
     /// Where it listens.
     pub address: Arc<str>,
+    /// Resource group of the replica that the node leads; `""`: not known.
+    pub leader_group: Arc<str>,
     /// Vectors or keys.
     pub nq: i64,
     /// The scope; `""` without one.
@@ -63,6 +69,8 @@ pub struct Answered<A> {
     pub shard: Arc<str>,
     /// Who answered.
     pub node: NodeId,
+    /// Whether a group was preferred, and the node leads a replica of another or an unknown one.
+    pub fell_back: bool,
     /// What it said.
     pub answer: A,
 }
@@ -84,6 +92,9 @@ pub struct CollectionWorkload<R> {
     pub resource_group: Arc<str>,
     /// The nodes that would best be asked, by shard.
     pub preferred: Option<Arc<BTreeMap<Arc<str>, NodeId>>>,
+    /// Leaders of replicas in this group are asked first, then anybody in the scope. `""`: all are alike. A leader whose
+    /// group is not known is in none. A preferred node comes before.
+    pub preferred_group: Arc<str>,
 }
 
 impl<R> CollectionWorkload<R> {
@@ -98,6 +109,7 @@ impl<R> CollectionWorkload<R> {
             request: self.request.clone(),
             preferred,
             resource_group: self.resource_group.clone(),
+            preferred_group: self.preferred_group.clone(),
         }
     }
 }
@@ -113,6 +125,7 @@ pub struct ShardWorkload<R> {
     pub(crate) request: Arc<R>,
     pub(crate) preferred: Option<NodeId>,
     pub(crate) resource_group: Arc<str>,
+    pub(crate) preferred_group: Arc<str>,
 }
 
 impl<R> ShardWorkload<R> {
@@ -121,12 +134,18 @@ impl<R> ShardWorkload<R> {
         &self.shard
     }
 
-    pub(crate) fn visit(&self, node: NodeId, address: Arc<str>, deadline: Option<MonoTime>) -> Visit {
+    /// Whether a group is preferred and this leader is not in it.
+    pub(crate) fn falls_back(&self, leader: &Leader) -> bool {
+        !leader.is_in(&self.preferred_group)
+    }
+
+    pub(crate) fn visit(&self, leader: &Leader, deadline: Option<MonoTime>) -> Visit {
         Visit {
             collection: self.collection,
             shard: self.shard.clone(),
-            node,
-            address,
+            node: leader.node,
+            address: leader.address.clone(),
+            leader_group: leader.resource_group.clone(),
             nq: self.nq,
             resource_group: self.resource_group.clone(),
             deadline,

@@ -40,7 +40,7 @@ pub(crate) fn routes(broker: Arc<Broker>) -> Router {
         .route("/debug/routing/{collection}", get(debug::routing))
         .route("/debug/route", get(route::route))
         .route("/debug/nodes", get(debug::nodes))
-        .route("/debug/shards", get(shards::show).delete(shards::pardon))
+        .route("/debug/shards", get(shards::show).delete(shards::clear))
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .with_state(broker)
 }

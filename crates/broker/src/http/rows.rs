@@ -23,8 +23,8 @@ pub(super) const MAX_BODY: usize = 32 << 20;
 const LONG_BODY: usize = 64 << 10;
 const MANY_ROWS: usize = 500;
 
-/// When somebody whose request may succeed later should try again, in seconds.
-const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+/// When somebody whose request may succeed later should try again, in seconds, if the error does not say it.
+const RETRY_AFTER: u64 = 1;
 
 pub(super) async fn search(
     broker: State<Arc<Broker>>,
@@ -87,7 +87,8 @@ fn refuse(error: &ShardError, status: StatusCode) -> Response {
     let text = serde_json::to_vec(&ErrorBody::from(error)).unwrap_or_default();
     let mut response = respond(status, text);
     if error.is_retriable() {
-        response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+        let seconds = error.retry_after().map_or(RETRY_AFTER, |after| crate::millis(after).div_ceil(1000));
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     }
     response
 }

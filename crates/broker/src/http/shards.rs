@@ -11,7 +11,7 @@ use axum::{
 use pointsman_clock::MonoTime;
 use pointsman_ids::{Error, ErrorCode, NodeId, Result, feed::CollectionEntry, near};
 use pointsman_routing::RoutingView;
-use pointsman_shard_client::{Leader, NodeReport, Standing};
+use pointsman_shard_client::{Leader, NodeReport, NodeView, Standing};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -36,23 +36,35 @@ pub(super) async fn show(State(broker): State<Arc<Broker>>, Query(asked): Query<
     }
 }
 
-/// Lets a node be asked for a shard again, though it failed there a moment ago.
-pub(super) async fn pardon(State(broker): State<Arc<Broker>>, Query(asked): Query<Asked>) -> Response {
+/// Lets a node be asked for a shard again, though it failed there a moment ago; without shard and node, drops the leaders
+/// that are cached of the collection.
+pub(super) async fn clear(State(broker): State<Arc<Broker>>, Query(asked): Query<Asked>) -> Response {
     let view = broker.routing.view();
-    let pardoned = || {
+    let client = &broker.rows.shards().client;
+    let cleared = || {
         let entry = entry(&view, &asked.collection)?;
-        let missing = || Error::new(ErrorCode::ParameterMissing, "name `shard` and `node` as well");
-        let (shard, node) = asked.shard.as_ref().zip(asked.node.as_ref()).ok_or_else(missing)?;
+        let (shard, node) = match (&asked.shard, &asked.node) {
+            (Some(shard), Some(node)) => (shard, node),
+            (None, None) => {
+                let was_cached = client.cached_leaders(entry.id).is_some();
+                client.invalidate(&[entry.id]);
+                return Ok(json!({"was_cached": was_cached}));
+            }
+            _ => {
+                let text = "name both `shard` and `node`, or neither of them";
+                return Err(Error::new(ErrorCode::ParameterMissing, text));
+            }
+        };
         let named =
             view.snapshot().nodes.iter().find(|known| known.name.as_str() == node).map(|known| known.id);
         let node = named.or_else(|| node.parse().ok().map(NodeId)).ok_or_else(|| {
             let text = format!("there is no node '{}'", node.escape_debug());
             Error::new(ErrorCode::NodeNotFound, text)
         })?;
-        Ok(broker.rows.shards().client.pardon(entry.id, shard, node))
+        Ok(json!({"was_avoided": client.pardon(entry.id, shard, node)}))
     };
-    match pardoned() {
-        Ok(was_avoided) => Json(json!({"was_avoided": was_avoided})).into_response(),
+    match cleared() {
+        Ok(cleared) => Json(cleared).into_response(),
         Err(error) => refuse(&error),
     }
 }
@@ -125,6 +137,7 @@ fn described(
         "serviceable": leader.serviceable,
         "group": Some(&*leader.resource_group).filter(|group| !group.is_empty()),
         "standing": standing,
+        "excluded_because": shards.nodes.why_excluded(leader.node),
         "avoided_for_ms": avoided_until.map(|until| left(until, now)),
         "executing": report.map_or(0, |report| report.executing),
         "score": report.map(|report| report.score),

@@ -37,6 +37,7 @@ where
             request: Arc::new(workload.request.at_least(newest)),
             resource_group: workload.resource_group.clone(),
             preferred: workload.preferred.clone(),
+            preferred_group: workload.preferred_group.clone(),
         };
         let lagging = answered.iter_mut().filter(|shard| shard.answer.target_version < newest);
         let asking = lagging.map(async |shard| {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pointsman_ids::{
     Error, ErrorCode, GroupName, Result,
-    feed::{CollectionEntry, LoadState},
+    feed::{CollectionEntry, GroupEntry, LoadState},
     near,
 };
 use pointsman_routing::RoutingView;
@@ -71,6 +71,19 @@ fn unknown(view: &RoutingView, name: &str) -> Error {
     Error::new(ErrorCode::CollectionNotFound, text)
 }
 
+/// A resource group.
+///
+/// # Errors
+/// `resource_group_not_found` with the names that come near.
+pub(super) fn group<'a>(view: &'a RoutingView, group: &GroupName) -> Result<&'a GroupEntry> {
+    let groups = &view.snapshot().groups;
+    groups.iter().find(|known| known.name == *group).ok_or_else(|| {
+        let hint = near(group.as_str(), groups.iter().map(|known| known.name.as_str()), "there is none");
+        let text = format!("there is no resource group '{group}'; {hint}");
+        Error::new(ErrorCode::ResourceGroupNotFound, text)
+    })
+}
+
 /// Checks that a scope can be one.
 ///
 /// # Errors
@@ -78,12 +91,7 @@ fn unknown(view: &RoutingView, name: &str) -> Error {
 /// when the collection has no replica there.
 pub(super) fn scope(view: &RoutingView, entry: &CollectionEntry, group: Option<&GroupName>) -> Result<()> {
     let Some(group) = group else { return Ok(()) };
-    let groups = &view.snapshot().groups;
-    let Some(known) = groups.iter().find(|known| known.name == *group) else {
-        let hint = near(group.as_str(), groups.iter().map(|known| known.name.as_str()), "there is none");
-        let text = format!("there is no resource group '{group}'; {hint}");
-        return Err(Error::new(ErrorCode::ResourceGroupNotFound, text));
-    };
+    let known = self::group(view, group)?;
     if entry.replicas.iter().any(|replica| replica.group == known.number) {
         return Ok(());
     }

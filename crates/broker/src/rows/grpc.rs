@@ -32,9 +32,9 @@ impl RowsService {
         options: Option<RequestOptions>,
         question: impl FnOnce() -> pointsman_ids::Result<Question> + Send,
     ) -> Result<(Vec<u8>, Option<ShardCoverage>), Status> {
-        let RequestOptions { resource_group, timeout_ms } = options.unwrap_or_default();
-        let options =
-            Options::new(&resource_group, timeout_ms).map_err(|error| pointsman_proto::status(&error))?;
+        let RequestOptions { resource_group, timeout_ms, preferred_group } = options.unwrap_or_default();
+        let options = Options::new(&resource_group, &preferred_group, timeout_ms);
+        let options = options.map_err(|error| pointsman_proto::status(&error))?;
         let question = |_: &CollectionEntry| question();
         let answer = self.0.rows.answer(kind, collection, &options, question).await;
         let answer = answer.map_err(|error| status(&error))?;
@@ -78,5 +78,6 @@ fn status(error: &ShardError) -> Status {
         ErrorClass::System => pb::ErrorClass::System,
     };
     let details = error_to_proto(&Error::new(error.code(), error.message()));
-    status_of(pb::Error { class: class.into(), retriable: error.is_retriable(), ..details })
+    let retry_after_ms = error.retry_after().map_or(0, crate::millis);
+    status_of(pb::Error { class: class.into(), retriable: error.is_retriable(), retry_after_ms, ..details })
 }

@@ -112,6 +112,9 @@ struct Told<'a> {
     class: &'static str,
     retriable: bool,
     message: &'a str,
+    /// When trying again makes sense, if somebody knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
 }
 
 impl<'a> From<&'a ShardError> for ErrorBody<'a> {
@@ -124,6 +127,7 @@ impl<'a> From<&'a ShardError> for ErrorBody<'a> {
                 class: error.class().as_str(),
                 retriable: error.is_retriable(),
                 message: error.message(),
+                retry_after_ms: error.retry_after().map(crate::millis),
             },
         }
     }

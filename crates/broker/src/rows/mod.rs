@@ -43,6 +43,8 @@ pub(crate) type Result<T, E = ShardError> = std::result::Result<T, E>;
 #[derive(Debug)]
 pub(crate) struct RowRequests {
     settings: QuerySettings,
+    /// Of requests that name none; `""`: none.
+    preferred_group: String,
     clock: Arc<dyn Clock>,
     routing: Routing,
     shards: Shards,
@@ -54,6 +56,8 @@ pub(crate) struct RowRequests {
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) settings: QuerySettings,
+    /// Resource group that is asked first when a request names none; `""`: none.
+    pub(crate) preferred_group: String,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) routing: Routing,
     pub(crate) shards: Shards,
@@ -71,8 +75,8 @@ pub(crate) struct RowsAnswer {
 
 impl RowRequests {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { settings, clock, routing, shards, admission, threads } = parts;
-        Self { settings, clock, routing, shards, admission, threads }
+        let Parts { settings, preferred_group, clock, routing, shards, admission, threads } = parts;
+        Self { settings, preferred_group, clock, routing, shards, admission, threads }
     }
 
     /// The shard client, for people.
@@ -120,6 +124,10 @@ impl RowRequests {
         let view = self.routing.view();
         let entry = find::collection(&view, self.routing.is_ready(), collection)?;
         find::scope(&view, entry, options.resource_group.as_ref())?;
+        let preferred_group = match &options.preferred_group {
+            Some(group) => find::group(&view, group)?.name.as_str(),
+            None => &*self.preferred_group,
+        };
         let limit = options.timeout.or(entry.query_timeout).unwrap_or(self.settings.timeout);
         let deadline = self.shards.runtime.now() + limit;
         let _place = self.admit(limit).await?;
@@ -138,6 +146,7 @@ impl RowRequests {
                 .unwrap_or_default()
                 .into(),
             preferred: None,
+            preferred_group: preferred_group.into(),
         };
         let answered = self.ask(&workload, deadline).await?;
         let coverage = Coverage::of(&view, entry, &self.shards.nodes, &answered);

@@ -42,19 +42,25 @@ impl Kind {
 pub(crate) struct Options {
     /// The only resource group whose replicas may answer; `None`: any.
     pub(crate) resource_group: Option<GroupName>,
+    /// The resource group whose replicas are asked first; `None`: as the broker is set.
+    pub(crate) preferred_group: Option<GroupName>,
     /// `None`: the collection's, else the broker's.
     pub(crate) timeout: Option<Duration>,
 }
 
 impl Options {
-    /// Of a group that is `""` for none and a timeout that is 0 for none.
+    /// Of groups that are `""` for none and a timeout that is 0 for none.
     ///
     /// # Errors
     /// `parameter_invalid` for a text that can be no group's name.
-    pub(crate) fn new(resource_group: &str, timeout_ms: u64) -> Result<Self> {
-        let group = (!resource_group.is_empty()).then(|| GroupName::new(resource_group)).transpose();
+    pub(crate) fn new(resource_group: &str, preferred_group: &str, timeout_ms: u64) -> Result<Self> {
+        let group = |text: &str, field| {
+            let group = (!text.is_empty()).then(|| GroupName::new(text)).transpose();
+            group.map_err(|error| error.context(field))
+        };
         Ok(Self {
-            resource_group: group.map_err(|error| error.context("resource_group"))?,
+            resource_group: group(resource_group, "resource_group")?,
+            preferred_group: group(preferred_group, "preferred_group")?,
             timeout: (timeout_ms > 0).then(|| Duration::from_millis(timeout_ms)),
         })
     }
@@ -122,6 +128,7 @@ macro_rules! body {
         struct $name {
             collection: Option<String>,
             resource_group: Option<String>,
+            preferred_group: Option<String>,
             timeout_ms: Option<u64>,
             columns: Option<Vec<String>>,
             $($field: Option<$type>,)*
@@ -129,12 +136,18 @@ macro_rules! body {
 
         impl Body for $name {
             const FIELDS: &'static [&'static str] =
-                &["collection", "resource_group", "timeout_ms", "columns", $(stringify!($field)),*];
+                &["collection", "resource_group", "preferred_group", "timeout_ms", "columns", $(stringify!($field)),*];
         }
 
         impl $name {
-            fn wrap(collection: Option<String>, group: Option<String>, timeout: Option<u64>, asked: Asked) -> Result<JsonRequest> {
-                let options = Options::new(&group.unwrap_or_default(), timeout.unwrap_or_default())?;
+            fn wrap(
+                collection: Option<String>,
+                groups: [Option<String>; 2],
+                timeout: Option<u64>,
+                asked: Asked,
+            ) -> Result<JsonRequest> {
+                let [scope, preferred] = groups.map(Option::unwrap_or_default);
+                let options = Options::new(&scope, &preferred, timeout.unwrap_or_default())?;
                 Ok(JsonRequest { collection: there(collection, "collection")?, options, asked })
             }
         }
@@ -185,7 +198,7 @@ impl SearchBody {
         };
         Self::wrap(
             self.collection,
-            self.resource_group,
+            [self.resource_group, self.preferred_group],
             self.timeout_ms,
             Asked::Whole(Question::Search(search)),
         )
@@ -195,7 +208,7 @@ impl SearchBody {
 impl GetBody {
     fn request(self) -> Result<JsonRequest> {
         let asked = Asked::Get { keys: there(self.keys, "keys")?, columns: self.columns.unwrap_or_default() };
-        Self::wrap(self.collection, self.resource_group, self.timeout_ms, asked)
+        Self::wrap(self.collection, [self.resource_group, self.preferred_group], self.timeout_ms, asked)
     }
 }
 
@@ -208,7 +221,7 @@ impl QueryBody {
         };
         Self::wrap(
             self.collection,
-            self.resource_group,
+            [self.resource_group, self.preferred_group],
             self.timeout_ms,
             Asked::Whole(Question::Query(query)),
         )
@@ -403,7 +416,7 @@ mod tests {
         assert_eq!((request.collection.as_str(), request.options), ("t", Options::default()));
         let Asked::Whole(Question::Search(search)) = request.asked else { panic!("a search") };
         assert_eq!(search, Search { vectors: vec![vec![0.5, 1.0]], k: 3, ..Search::default() });
-        let options = Options::new("east", 1500).unwrap();
+        let options = Options::new("east", "", 1500).unwrap();
         assert_eq!(options.timeout, Some(Duration::from_millis(1500)));
     }
 

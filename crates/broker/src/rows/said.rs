@@ -32,6 +32,8 @@ pub(crate) struct AnsweredShard {
     pub(crate) replica_id: u64,
     /// Empty: not known to the routing.
     pub(crate) resource_group: String,
+    /// A group was preferred, and this is not it.
+    pub(crate) fell_back: bool,
 }
 
 impl Coverage {
@@ -51,6 +53,7 @@ impl Coverage {
                 node: nodes.node(answered.node).map(|node| node.key.node.to_string()).unwrap_or_default(),
                 replica_id: answered.answer.replica.0,
                 resource_group: group(view, entry, answered.answer.replica).unwrap_or_default(),
+                fell_back: answered.fell_back,
             }
         };
         let shards = answered.iter().map(shard).collect();
@@ -84,6 +87,7 @@ impl From<Coverage> for pb::ShardCoverage {
             node: shard.node,
             replica_id: shard.replica_id,
             resource_group: shard.resource_group,
+            fell_back: shard.fell_back,
         };
         Self {
             shards: coverage.shards.into_iter().map(shard).collect(),

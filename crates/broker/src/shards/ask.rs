@@ -13,9 +13,10 @@ use pointsman_proto::{
     common::v1 as pb,
     node::v1::{self as node, shard_requests_client::ShardRequestsClient},
 };
-use pointsman_shard_client::{Cost, Reply, Request, Result, Runtime, TokioRuntime, Visit};
+use pointsman_shard_client::{Cost, Reply, Request, Result, Runtime, ShardError, TokioRuntime, Visit};
 
 use super::{Shards, failure::Failed, nodes::Nodes};
+use crate::metrics;
 
 /// The largest answer of a shard that is taken. The engine keeps rows below this.
 const MAX_MESSAGE: usize = 80 << 20;
@@ -115,6 +116,10 @@ impl Request<OwnConnection> for Ask {
         visit: &'a Visit,
     ) -> BoxFuture<'a, Result<Reply<ShardAnswer>>> {
         self.ask(connection, visit).boxed()
+    }
+
+    fn ended(&self, visit: &Visit, error: Option<&ShardError>, took: Duration) {
+        metrics::shard_visited(&visit.leader_group, error.map(ShardError::code), took);
     }
 }
 

@@ -61,6 +61,7 @@ fn client_settings(settings: &ShardClientSettings) -> Settings {
     Settings {
         policy: Policy::from_word(&settings.policy),
         retry_on_replica: settings.retry_on_replica,
+        retry_time: settings.retry_time,
         blacklist: settings.blacklist,
         blacklist_sweep: settings.blacklist_sweep,
         connections_per_node: settings.connections_per_node,

@@ -126,6 +126,11 @@ impl NodeView for Nodes {
         self.with(|known| known.nodes.get(&node).map(|node| node.standing)).unwrap_or_default()
     }
 
+    fn why_excluded(&self, node: NodeId) -> Option<String> {
+        let key = self.node(node)?.key;
+        self.routing.view().exclusion(&key).map(|exclusion| exclusion.evidence.clone())
+    }
+
     /// Asked only when all leaders of a shard are excluded, so a look at all collections costs nothing that matters.
     fn is_fail_closed(&self, collection: CollectionId) -> bool {
         let view = self.routing.view();

@@ -11,6 +11,7 @@ use serde_json::json;
 use super::{
     Endpoints, NO_COLLECTION, Routing,
     health::{Health, Nodes},
+    leaders::{self, Leaders},
     route::{Page, Refused},
 };
 use crate::{Failure, args::Target, sql::Answer};
@@ -128,6 +129,41 @@ impl Broker {
         let status = response.status();
         let text = response.text().await.map_err(|error| self.unreachable(&error))?;
         read(&url, status, &text).map(|page: Nodes| page.nodes)
+    }
+
+    /// The shard leaders that it knows of a collection, also as they came.
+    ///
+    /// # Errors
+    /// What the broker refuses; for an unknown collection with names that are near.
+    pub(crate) async fn leaders(&self, collection: &str) -> anyhow::Result<(Leaders, serde_json::Value)> {
+        let url = format!("{}/debug/shards", self.url);
+        let page = self.page(&url, self.http.get(&url).query(&[("collection", collection)])).await?;
+        Ok((serde_json::from_value(page.clone()).context("the broker's page cannot be read")?, page))
+    }
+
+    /// Has it ask for a collection's leaders again; with a shard and a node, has it ask the node for the shard again. Says
+    /// whether anything stood in the way.
+    ///
+    /// # Errors
+    /// As [`Self::leaders`], and for an unknown node.
+    pub(crate) async fn clear(&self, collection: &str, entry: Option<(&str, &str)>) -> anyhow::Result<bool> {
+        let url = format!("{}/debug/shards", self.url);
+        let entry = entry.map(|(shard, node)| [("shard", shard), ("node", node)]).into_iter().flatten();
+        let query: Vec<_> = [("collection", collection)].into_iter().chain(entry).collect();
+        let page = self.page(&url, self.http.delete(&url).query(&query)).await?;
+        Ok(["was_avoided", "was_cached"].iter().any(|word| page[*word] == json!(true)))
+    }
+
+    async fn page(&self, url: &str, request: reqwest::RequestBuilder) -> anyhow::Result<serde_json::Value> {
+        let request = request.timeout(PAGE_TIMEOUT);
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let status = response.status();
+        let text = response.text().await.map_err(|error| self.unreachable(&error))?;
+        if status.is_success() {
+            return read(url, status, &text);
+        }
+        let leaders::Refused { error } = read(url, status, &text)?;
+        Err(Error::new(ErrorCode::from_number(error.code), error.message).into())
     }
 
     /// Names of the clusters that it routes to, its own first, connected or not.

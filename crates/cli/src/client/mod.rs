@@ -3,6 +3,7 @@
 mod broker;
 mod coordinator;
 mod health;
+mod leaders;
 mod route;
 mod routing;
 mod shards;
@@ -14,6 +15,7 @@ use anyhow::Context;
 pub(crate) use broker::{Broker, QueryOptions};
 pub(crate) use coordinator::{Coordinator, answer, is_passing};
 pub(crate) use health::Health;
+pub(crate) use leaders::{Leader, Leaders};
 pub(crate) use route::{Explained, Table as RouteTable};
 pub(crate) use routing::Routing;
 pub(crate) use shards::Shards;

@@ -99,8 +99,17 @@ impl Shards {
                 let text = "the broker knows no requests by shard; it is older than this command";
                 Error::new(ErrorCode::NotImplemented, text).into()
             }
-            None => pointsman_proto::error(status).into(),
+            None => told(status).into(),
         }
+    }
+}
+
+/// The broker's error; when it knows when trying again makes sense, with that.
+fn told(status: &Status) -> Error {
+    let error = pointsman_proto::error(status);
+    match pointsman_proto::details(status).map_or(0, |details| details.retry_after_ms) {
+        0 => error,
+        after => Error::new(error.code(), format!("{}; try again in {after} ms", error.message())),
     }
 }
 

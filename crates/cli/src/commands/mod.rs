@@ -15,6 +15,7 @@ pub(crate) mod rows;
 pub(crate) mod search;
 pub(crate) mod segment;
 pub(crate) mod serve;
+pub(crate) mod shard;
 pub(crate) mod sql;
 pub(crate) mod status;
 pub(crate) mod why;
@@ -55,6 +56,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Status(args) => block_on(status::run(args, target)),
         Command::Ready(args) => block_on(ready::run(args, target)),
         Command::Why(args) => block_on(why::run(args, target)),
+        Command::Shard(command) => block_on(shard::run(command, target)),
         Command::Config(command) => block_on(config::run(command, target)),
         Command::Group(command) => block_on(group::run(command, target)),
         Command::Metastore(command) => block_on(metastore::run(command, target)),

@@ -19,10 +19,12 @@ Examples:
   pointsman search docs --vector-file queries.npy --k 5 --metric cosine --columns id,title
   pointsman search docs --vector '[0.1, 0.2, 0.3]' --filter \"lang = 'en' AND year > 2020\" --exact
   pointsman search docs --vector '[0.1, 0.2, 0.3]' --resource-group east --timeout 2s --json
+  pointsman search docs --vector '[0.1, 0.2, 0.3]' --prefer-group east
 
 Prints for each vector the nearest rows, by distance. Smaller is nearer: l2 is the square of the distance, inner_product is
 negated, cosine is one minus the cosine of the angle. A file of vectors holds numbers line by line (1,2,3 or [1,2,3]), a
-JSON list, or what numpy.save writes; `-` is standard input. The answer is whole, or the command fails.";
+JSON list, or what numpy.save writes; `-` is standard input. The answer is whole, or the command fails. With --prefer-group
+the leaders of that group are asked first; standard error says where others answered.";
 
 /// Options of `search`.
 #[derive(Debug, Args)]

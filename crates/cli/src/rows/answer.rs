@@ -98,6 +98,10 @@ impl Answer {
         if *indexed_segments > 0 {
             line += &format!(", {indexed_segments} by index");
         }
+        let fell_back = shards.iter().filter(|shard| shard.fell_back).count();
+        if fell_back > 0 {
+            line += &format!(", {} outside the preferred group", output::count(fell_back as u64, "shard"));
+        }
         line
     }
 
@@ -132,6 +136,7 @@ impl Answer {
                 "node_id": shard.node_id,
                 "replica_id": shard.replica_id,
                 "resource_group": shard.resource_group,
+                "fell_back": shard.fell_back,
             })
         });
         let rows = self.objects()?;

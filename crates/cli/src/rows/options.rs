@@ -13,6 +13,9 @@ pub(crate) struct RowsArgs {
     /// Let only this resource group answer
     #[arg(long, value_name = "GROUP")]
     pub(crate) resource_group: Option<String>,
+    /// Ask this resource group first, then any that may answer [default: the broker's]
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) prefer_group: Option<String>,
     /// How long it may take, such as 5s [default: the broker's]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = duration::parse)]
     pub(crate) timeout: Option<Duration>,
@@ -31,6 +34,7 @@ impl RowsArgs {
         RequestOptions {
             resource_group: self.resource_group.clone().unwrap_or_default(),
             timeout_ms: self.timeout.map_or(0, millis),
+            preferred_group: self.prefer_group.clone().unwrap_or_default(),
         }
     }
 }

@@ -204,6 +204,7 @@ impl<'a> Driver<'a> {
             request: request.clone(),
             resource_group: execute.group.clone(),
             preferred: execute.preferred.clone(),
+            preferred_group: "".into(),
         };
         let (client, deadline, one_shard) =
             (self.client.clone(), self.deadline(execute.timeout), execute.one_shard);
@@ -245,6 +246,7 @@ impl<'a> Driver<'a> {
             request: Arc::new(()),
             resource_group: select.group.clone(),
             preferred: None,
+            preferred_group: "".into(),
         };
         let workload = workload.for_shard(&select.shard, select.preferred);
         let (client, begun, deadline) =

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pointsman_ids::GroupName;
 use serde::{Deserialize, Serialize};
 
 use crate::{SettingsError, load};
@@ -15,6 +16,12 @@ pub struct ShardClientSettings {
     pub policy: String,
     /// Attempts of a request beyond one per leader of its shard; at least 1 is used.
     pub retry_on_replica: i64,
+    /// No attempt is repeated when the request is this old, however many are left; what the client is told then says when
+    /// trying again makes sense. 0: no limit but the deadline.
+    #[serde(with = "humantime_serde")]
+    pub retry_time: Duration,
+    /// Resource group whose leaders are asked first, then any that may answer; a request may name another one. Empty: none.
+    pub preferred_group: String,
     /// How long a node that failed for good is avoided for the shard; 0: not at all.
     #[serde(with = "humantime_serde")]
     pub blacklist: Duration,
@@ -51,6 +58,8 @@ impl Default for ShardClientSettings {
         Self {
             policy: "look_aside".into(),
             retry_on_replica: 2,
+            retry_time: Duration::ZERO,
+            preferred_group: String::new(),
             blacklist: Duration::from_secs(30),
             blacklist_sweep: Duration::from_secs(10),
             connections_per_node: 10,
@@ -83,6 +92,12 @@ impl ShardClientSettings {
             let key = "broker.shard_client.connections_per_node";
             return Err(SettingsError::range(key, self.connections_per_node, "must be at most 1000"));
         }
+        if !self.preferred_group.is_empty()
+            && let Err(error) = GroupName::new(&self.preferred_group)
+        {
+            let key = "broker.shard_client.preferred_group";
+            return Err(SettingsError::range(key, &self.preferred_group, error.message().to_owned()));
+        }
         load::check_duration("broker.shard_client.health_check_timeout", self.health_check_timeout)?;
         load::check_duration("broker.shard_client.session_ttl", self.session_ttl)
     }
@@ -108,6 +123,8 @@ mod tests {
             "check_workload_every = 0",
             "retry_on_replica = 0",
             "health_check_interval = '0s'",
+            "retry_time = '0s'",
+            "preferred_group = ''",
         ] {
             assert!(read(line).is_ok(), "{line}: {:?}", read(line));
         }
@@ -122,6 +139,8 @@ mod tests {
             ("health_check_timeout = '0s'", "broker.shard_client.health_check_timeout"),
             ("session_ttl = '1us'", "broker.shard_client.session_ttl"),
             ("health_check_retries = -1", "broker.shard_client.health_check_retries"),
+            ("preferred_group = 'no such name!'", "broker.shard_client.preferred_group"),
+            ("retry_time = 5", "retry_time"),
             ("blacklists = '1s'", "blacklists"),
         ] {
             let error = read(line).unwrap_err();

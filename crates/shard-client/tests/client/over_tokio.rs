@@ -71,6 +71,7 @@ fn workload(hangs: bool) -> CollectionWorkload<Ask> {
         request: Arc::new(Ask { hangs }),
         resource_group: "".into(),
         preferred: None,
+        preferred_group: "".into(),
     }
 }
 

@@ -46,6 +46,7 @@ struct Simulation {
 
 struct Running {
     workload: Arc<CollectionWorkload<Ask>>,
+    begun: MonoTime,
     deadline: Option<MonoTime>,
     one_shard: bool,
     handle: Handle<Result<Result<Vec<Answered<usize>>>, Aborted>>,
@@ -78,6 +79,8 @@ impl Simulation {
             check_workload_every: rng.random_range(0..5),
             connections_per_node: rng.random_range(0..4),
             invalidate_on_misrouted: rng.random(),
+            retry_time: Duration::from_millis([0, 1, 700, 2_500][rng.random_range(0..4)]),
+            causes: rng.random(),
             ..Settings::default()
         };
         let world = World::new();
@@ -124,11 +127,12 @@ impl Simulation {
                 [(SHARDS[self.rng.random_range(0..4)].into(), NodeId(self.rng.random_range(1..=NODES)))];
             workload.preferred = Some(Arc::new(BTreeMap::from(preferred)));
         }
+        workload.preferred_group = GROUPS[self.rng.random_range(0..3)].into();
         let timeout = Duration::from_millis(self.rng.random_range(0..6_000));
         let deadline = self.rng.random_bool(0.7).then(|| self.client.now() + timeout);
         let one_shard = self.rng.random_bool(0.3);
         let (client, workload) = (self.client.clone(), Arc::new(workload));
-        let request = workload.clone();
+        let (begun, request) = (self.client.now(), workload.clone());
         let (work, abort) = abortable(async move {
             match one_shard {
                 true => client.execute_one_shard(&request, deadline).await.map(|answered| vec![answered]),
@@ -136,7 +140,7 @@ impl Simulation {
             }
         });
         let handle = self.world.runtime.start(work);
-        self.requests.push(Running { workload, deadline, one_shard, handle, abort });
+        self.requests.push(Running { workload, begun, deadline, one_shard, handle, abort });
     }
 
     fn event(&mut self) {
@@ -200,9 +204,14 @@ impl Simulation {
         let outcome = self.world.finish(&mut running.handle);
         let log = std::mem::take(&mut *running.workload.request.log.lock());
         let mut visits = BTreeMap::<&str, Vec<(u64, Option<ErrorCode>)>>::new();
-        for (visit, code) in &log {
-            visits.entry(&visit.shard).or_default().push((visit.node.0, *code));
+        let begun = std::mem::take(&mut *running.workload.request.begun.lock());
+        for ((visit, code), begun) in log.iter().zip(begun) {
+            let visits = visits.entry(&visit.shard).or_default();
+            visits.push((visit.node.0, *code));
             self.judge_visit(visit, &running);
+            let (limit, age) = (self.settings.retry_time, begun - running.begun);
+            let is_retry = visits.len() > 1;
+            assert!(!is_retry || limit.is_zero() || age <= limit, "tried again after {age:?}: {visits:?}");
         }
         for (shard, visits) in &visits {
             let more = usize::try_from(self.settings.retry_on_replica).unwrap_or(1).max(1);
@@ -238,6 +247,9 @@ impl Simulation {
             false => assert_eq!(shards, SHARDS[..self.shards]),
         }
         for answered in answers {
+            let preferred = &*running.workload.preferred_group;
+            let is_there = preferred.is_empty() || group(&answered.shard, answered.node.0) == preferred;
+            assert_eq!(answered.fell_back, !is_there, "{answered:?}");
             assert_eq!(visits[&*answered.shard].last(), Some(&(answered.node.0, None)));
         }
     }

@@ -152,6 +152,7 @@ impl World {
             request: Arc::new(Ask::new(self.clone())),
             resource_group: group.into(),
             preferred: None,
+            preferred_group: "".into(),
         }
     }
 }
@@ -240,11 +241,18 @@ pub(crate) struct Ask {
     world: Arc<World>,
     /// Where it went, and with which error that ended, if nobody drops it; a late answer is none.
     pub(crate) log: Mutex<Vec<(Visit, Option<ErrorCode>)>>,
+    /// When each of them began.
+    pub(crate) begun: Mutex<Vec<MonoTime>>,
+    /// Groups of the visits that came to an end, with their errors and times.
+    pub(crate) ended: Mutex<Vec<Ended>>,
 }
+
+/// Group, error and time of a visit.
+pub(crate) type Ended = (Arc<str>, Option<ErrorCode>, Duration);
 
 impl Ask {
     pub(crate) fn new(world: Arc<World>) -> Self {
-        Self { world, log: Mutex::default() }
+        Self { world, log: Mutex::default(), begun: Mutex::default(), ended: Mutex::default() }
     }
 }
 
@@ -266,6 +274,7 @@ impl Request<Connection> for Ask {
             Outcome::After(_, outcome) => outcome.as_ref().err().map(ShardError::code),
         };
         self.log.lock().push((visit.clone(), code));
+        self.begun.lock().push(now);
         Box::pin(async move {
             match outcome {
                 Outcome::Never => std::future::pending().await,
@@ -275,6 +284,10 @@ impl Request<Connection> for Ask {
                 }
             }
         })
+    }
+
+    fn ended(&self, visit: &Visit, error: Option<&ShardError>, took: Duration) {
+        self.ended.lock().push((visit.leader_group.clone(), error.map(ShardError::code), took));
     }
 }
 

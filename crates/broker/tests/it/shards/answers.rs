@@ -142,7 +142,8 @@ async fn the_same_over_grpc() {
     };
     let vector = |place: f32| pb::Vector { values: vec![place, 0.0] };
     let search = pb::Search { vectors: vec![vector(9.6), vector(0.0)], k: 2, ..pb::Search::default() };
-    let options = RequestOptions { resource_group: "west".into(), timeout_ms: 5000 };
+    let options =
+        RequestOptions { resource_group: "west".into(), timeout_ms: 5000, ..RequestOptions::default() };
     let request =
         SearchRequest { collection: "docs".into(), search: Some(search.clone()), options: Some(options) };
     let answer = client.search(request).await.unwrap().into_inner();

@@ -1,6 +1,7 @@
 //! Requests by shard: a broker between a coordinator that is played and nodes that answer by the engine.
 
 mod answers;
+mod beyond;
 mod cluster;
 mod coordinator;
 mod failures;
