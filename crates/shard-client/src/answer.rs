@@ -39,13 +39,14 @@ pub fn read_answer(listings: Vec<ShardListing>) -> ReadAnswer {
     let shards = listings.into_iter().map(|listing| {
         let shard: Arc<str> = listing.shard.as_str().into();
         let count = listing.node_ids.len();
+        let tags = listing.resource_groups.len();
+        // Told of a malformed shard too: each says what the coordinator got wrong.
+        if tags != 0 && tags != count {
+            misaligned_tags.push(shard.clone());
+        }
         if listing.node_addrs.len() != count || listing.serviceable.len() != count {
             malformed_lists.push(shard.clone());
             return (shard, Vec::new());
-        }
-        let tags = listing.resource_groups.len();
-        if tags != 0 && tags != count {
-            misaligned_tags.push(shard.clone());
         }
         let tagged = tags == count;
         (shard, leaders(listing, tagged))
