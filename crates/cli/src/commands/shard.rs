@@ -92,7 +92,18 @@ pub(crate) async fn run(command: ShardCommand, target: &Target) -> anyhow::Resul
 }
 
 fn text(leaders: &Leaders) -> String {
-    let header = ["shard", "node", "group", "serves", "standing", "avoided", "running", "score", "health"];
+    let header = [
+        "shard",
+        "node",
+        "group",
+        "serves",
+        "standing",
+        "avoided",
+        "running",
+        "score",
+        "health",
+        "excluded because",
+    ];
     let rows = leaders.shards.iter().flat_map(|shard| {
         let leaderless = shard.leaders.is_empty().then(|| bare(&shard.shard, "no leader"));
         let led = shard.leaders.iter().map(|leader| row(&shard.shard, leader));
@@ -117,21 +128,18 @@ fn bare(shard: &str, node: &str) -> Vec<Field> {
 }
 
 fn row(shard: &str, leader: &Leader) -> Vec<Field> {
-    let standing = match &leader.excluded_because {
-        Some(why) => output::visible(&format!("{}: {why}", leader.standing)),
-        None => leader.standing.clone(),
-    };
     let health = if leader.unavailable { "unreachable" } else { "ok" };
     vec![
         Field::text(shard),
         Field::text(leader.node.clone().unwrap_or_else(|| format!("#{}", leader.node_id))),
         Field::text(leader.group.as_deref().unwrap_or("-")),
         Field::yes(leader.serviceable),
-        Field::State(standing, leader.standing == "routable"),
+        Field::State(leader.standing.clone(), leader.standing == "routable"),
         until(leader.avoided_for_ms),
         Field::text(leader.executing),
         Field::text(leader.score.map_or("-".to_owned(), |score| score.to_string())),
         Field::State(health.to_owned(), !leader.unavailable),
+        Field::text(leader.excluded_because.as_deref().unwrap_or("-")),
     ]
 }
 
@@ -177,8 +185,8 @@ mod tests {
         assert_eq!(
             lines,
             [
-                vec!["docs-00", "n1", "east", "yes", "excluded:", "refused", "12s", "500ms", "3", "27", "ok"],
-                vec!["docs-00", "#2", "-", "no", "excluded:", "refused", "-", "3", "27", "unreachable"],
+                vec!["docs-00", "n1", "east", "yes", "excluded", "12s", "500ms", "3", "27", "ok", "refused"],
+                vec!["docs-00", "#2", "-", "no", "excluded", "-", "3", "27", "unreachable", "refused"],
                 vec!["docs-00", "#7,", "leads", "no", "more", "3s"],
                 vec!["docs-01", "no", "leader"],
             ],
