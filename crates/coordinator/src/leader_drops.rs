@@ -40,3 +40,56 @@ pub(crate) fn of_feed(before: &Snapshot, delta: &Delta) -> BTreeSet<CollectionId
     });
     led.chain(delta.dropped.iter().filter_map(|name| known(name.as_str()))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pointsman_ids::{
+        FeedVersion, GroupNumber, NodeId, ReplicaId,
+        catalog::RoutingOptions,
+        feed::{CollectionChange, CollectionEntry, LeaderEntry, LoadState, ReplicaEntry},
+    };
+
+    use super::*;
+
+    fn collection(serviceable: bool, node: u64) -> CollectionEntry {
+        let leader =
+            |node, serviceable| LeaderEntry { node: NodeId(node), serviceable, group: GroupNumber(1) };
+        CollectionEntry {
+            name: "docs".parse().unwrap(),
+            id: CollectionId(31),
+            version: FeedVersion(1),
+            routing: RoutingOptions::default(),
+            query_timeout: None,
+            key: None,
+            vector_indexes: vec![],
+            clusters: vec![],
+            columns: vec![],
+            partitions: vec![],
+            shards: vec!["s0".parse().unwrap(), "s1".parse().unwrap()],
+            load: LoadState::Serving,
+            finished_groups: vec![],
+            replicas: vec![ReplicaEntry { id: ReplicaId(1), group: GroupNumber(1) }],
+            leaders: vec![vec![leader(1, true)], vec![leader(2, true), leader(node, serviceable)]],
+            segments: [].into_iter().collect(),
+        }
+    }
+
+    /// Brokers would find a leader that was lost by its failure; nothing but this tells them of one that is back.
+    #[test]
+    fn a_leader_that_becomes_serviceable_is_news() {
+        let before = collection(false, 3);
+        let mut snapshot = Snapshot::empty("local".parse().unwrap());
+        snapshot.collections = vec![Arc::new(before.clone())];
+        for (after, is_news) in
+            [(collection(true, 3), true), (collection(false, 4), true), (collection(false, 3), false)]
+        {
+            let change = CollectionChange::between(&before, &after);
+            let empty = Delta::empty(snapshot.cluster.clone(), FeedVersion(1), FeedVersion(2));
+            let delta = Delta { collections: vec![CollectionDelta::Changed(change)], ..empty };
+            let told = of_feed(&snapshot, &delta);
+            assert_eq!(told, if is_news { [CollectionId(31)].into() } else { BTreeSet::new() }, "{after:?}");
+        }
+    }
+}
