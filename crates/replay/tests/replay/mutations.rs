@@ -36,7 +36,10 @@ fn another(word: &str) -> String {
         "true" => "false".to_owned(),
         "false" => "true".to_owned(),
         "null" => "{}".to_owned(),
-        _ => word.parse::<i64>().map_or_else(|_| format!("{word}x"), |number| (number + 1).to_string()),
+        _ => match word.parse::<i64>() {
+            Ok(number) => number.wrapping_add(1).to_string(),
+            Err(_) => format!("{word}x"),
+        },
     }
 }
 
