@@ -9,7 +9,7 @@ use arrow::{
 use bytes::Bytes;
 use pointsman_ids::Result;
 
-use super::limits::MAX_ANSWER_BYTES;
+use super::limits::{MAX_ANSWER_BYTES, MAX_ROWS};
 
 /// What an encoded answer may take beside its rows: the schema, and padding of columns.
 const AROUND: usize = 1 << 20;
@@ -48,11 +48,16 @@ pub fn decode(bytes: Bytes) -> Result<RecordBatch> {
 }
 
 fn read(bytes: Bytes) -> Result<RecordBatch> {
+    // Rows take at least a bit each, but for those whose columns hold nothing but nulls.
+    let mut room = MAX_ROWS.max(bytes.len().saturating_mul(8));
     let mut decoder = StreamDecoder::new();
     let mut buffer = Buffer::from(bytes);
     let mut batches = vec![];
     while !buffer.is_empty() {
-        batches.extend(decoder.decode(&mut buffer).map_err(garbage)?);
+        if let Some(batch) = decoder.decode(&mut buffer).map_err(garbage)? {
+            room = room.checked_sub(batch.num_rows()).ok_or_else(|| garbage("it has rows without end"))?;
+            batches.push(batch);
+        }
     }
     decoder.finish().map_err(garbage)?;
     let schema = decoder.schema().ok_or_else(|| garbage("it has no schema"))?;

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{ArrayRef, RecordBatch, StringArray, UInt32Array},
+    array::{ArrayRef, NullArray, RecordBatch, StringArray, UInt32Array},
+    datatypes::{DataType, Field, Schema},
     ipc::{
         CompressionType,
         writer::{IpcWriteOptions, StreamWriter},
     },
 };
 use bytes::Bytes;
-use pointsman_engine::rows::{Checked, Memory, RowStore, decode, encode};
+use pointsman_engine::rows::{Checked, MAX_ROWS, Memory, RowStore, decode, encode};
 use pointsman_ids::{
     ErrorCode,
     request::{Query, Question, Search},
@@ -55,6 +56,18 @@ fn what_is_cut_off_compressed_or_too_long_is_refused() {
     assert!(decode(vec![0; 70 << 20].into()).unwrap_err().message().contains("more than an answer"));
 }
 
+/// Nulls take no memory on the way, and a loop over them has no end.
+#[test]
+fn more_rows_than_an_answer_has_are_refused() {
+    let schema = Arc::new(Schema::new(vec![Field::new("nothing", DataType::Null, true)]));
+    let nulls =
+        |rows| RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(NullArray::new(rows))]).unwrap();
+    assert_eq!(decode(encode(&nulls(MAX_ROWS)).unwrap()).unwrap().num_rows(), MAX_ROWS);
+    for rows in [MAX_ROWS + 1, 1 << 40] {
+        assert!(decode(encode(&nulls(rows)).unwrap()).unwrap_err().message().contains("without end"));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4_000, ..ProptestConfig::default() })]
 
@@ -69,7 +82,7 @@ proptest! {
         }
         // Neither a panic nor a request for memory without end, which would end the process.
         if let Ok(rows) = decode(bytes.into()) {
-            prop_assert!(rows.num_rows() < 1 << 24);
+            prop_assert!(rows.num_rows() <= MAX_ROWS);
         }
     }
 }
