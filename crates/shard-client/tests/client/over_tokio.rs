@@ -101,11 +101,14 @@ async fn a_node_that_never_answers_ends_with_the_callers_time() {
     let cluster = Arc::new(Cluster::default());
     let client = client(&cluster);
     let maintenance = tokio::spawn(client.maintenance());
-    let deadline = client.now() + Duration::from_millis(100);
-    let late = client.execute(&workload(true), Some(deadline)).await.unwrap_err();
-    assert_eq!(late.code(), ErrorCode::DeadlineExceeded);
-    assert!(client.now() >= deadline);
-    assert_eq!(client.blacklist(DOCS).len(), 2);
+    let began = client.now();
+    // On a busy machine the first time may be over before anybody was asked.
+    while client.blacklist(DOCS).len() < 2 {
+        let deadline = client.now() + Duration::from_millis(100);
+        let late = client.execute(&workload(true), Some(deadline)).await.unwrap_err();
+        assert_eq!(late.code(), ErrorCode::DeadlineExceeded);
+        assert!(client.now() >= deadline && client.now() - began < Duration::from_secs(30));
+    }
     // Maintenance ends by itself after the last clone.
     drop(client);
     tokio::time::timeout(Duration::from_secs(30), maintenance).await.unwrap().unwrap();
