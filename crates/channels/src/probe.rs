@@ -28,10 +28,17 @@ pub struct Answer {
     /// What it found.
     pub verdict: Verdict,
     /// How old the answer was when it came: what its header `age` says in whole seconds, as caches do that answer for
-    /// a node; zero without one.
+    /// a node; zero without one, of several the highest, and without end if one cannot be read.
     pub age: Duration,
     /// How long the probe took.
     pub took: Duration,
+}
+
+impl Answer {
+    /// Whether it was formed before the probe began, and so says nothing about the node of now.
+    pub fn is_from_before(&self) -> bool {
+        self.age > self.took
+    }
 }
 
 impl Channels {
@@ -76,8 +83,11 @@ where
 }
 
 fn age(metadata: &MetadataMap) -> Duration {
-    let seconds = metadata.get("age").and_then(|age| age.to_str().ok()).and_then(|age| age.parse().ok());
-    Duration::from_secs(seconds.unwrap_or(0))
+    let seconds = metadata.get_all("age").iter().map(|age| {
+        let seconds = age.to_str().ok().and_then(|age| age.trim().parse::<u64>().ok());
+        seconds.unwrap_or(u64::MAX)
+    });
+    Duration::from_secs(seconds.max().unwrap_or(0))
 }
 
 fn is_unimplemented(status: &Status) -> bool {

@@ -9,7 +9,7 @@ use std::{
 use pointsman_clock::MonoTime;
 use pointsman_ids::NodeId;
 
-use crate::{Connect, ShardClient, client::Inner, runtime::within};
+use crate::{Connect, ShardClient, client::Inner, runtime::within, view::Standing};
 
 const PURGE_EVERY: Duration = Duration::from_secs(600);
 
@@ -68,6 +68,11 @@ impl<K: Connect> ShardClient<K> {
 
     fn start_checks(&self, now: MonoTime) {
         for (node, address) in self.inner.balancer.start_checks(now) {
+            // Nobody calls a node that an operator has disabled, not even to ask how it is.
+            if self.inner.view.standing(node) == Standing::Disabled {
+                self.inner.balancer.not_checked(node);
+                continue;
+            }
             let client = self.clone();
             self.inner.runtime.spawn(Box::pin(async move { client.check(node, address).await }));
         }
@@ -75,6 +80,10 @@ impl<K: Connect> ShardClient<K> {
 
     async fn check(&self, node: NodeId, address: Arc<str>) {
         let mut checked = Checked { client: self, node, is_healthy: false };
+        // Behind its address may stand a successor, which has a number of its own.
+        if self.inner.view.is_gone(node) {
+            return;
+        }
         let limit = self.now() + self.inner.settings.health_check_timeout;
         let check = async {
             let connection = self.inner.pools.get(node, &address, Some(limit)).await.ok()?;

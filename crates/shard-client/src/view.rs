@@ -23,6 +23,12 @@ pub trait NodeView: Send + Sync + fmt::Debug {
     /// What is known of a node.
     fn standing(&self, node: NodeId) -> Standing;
 
+    /// Whether the process of this number has been followed by another, or has left for good: a health check of it has
+    /// failed without a call. One that the view has yet to hear of is not gone.
+    fn is_gone(&self, _node: NodeId) -> bool {
+        false
+    }
+
     /// What is held against an excluded node, for people.
     fn why_excluded(&self, _node: NodeId) -> Option<String> {
         None

@@ -54,7 +54,13 @@ impl Connect for Connector {
     fn check(&self, connection: OwnConnection) -> BoxFuture<'static, Result<bool>> {
         let limit = self.check_timeout;
         async move {
-            match connection.probe(limit).await.verdict {
+            let answer = connection.probe(limit).await;
+            match answer.verdict {
+                Verdict::Healthy | Verdict::Unknown if answer.is_from_before() => {
+                    let (url, age) = (connection.url(), answer.age);
+                    tracing::debug!(%url, ?age, "a health check was answered with what was known before");
+                    Ok(false)
+                }
                 // A connection stands, and there is nobody to ask for more.
                 Verdict::Healthy | Verdict::Unknown => Ok(true),
                 Verdict::Unhealthy(why) => {

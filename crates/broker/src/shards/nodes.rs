@@ -126,6 +126,15 @@ impl NodeView for Nodes {
         self.with(|known| known.nodes.get(&node).map(|node| node.standing)).unwrap_or_default()
     }
 
+    /// Numbers are given in ascending order, so one above all that are known is of a process that the feed has yet to tell.
+    fn is_gone(&self, node: NodeId) -> bool {
+        let is_followed = |known: &Known| {
+            let newest = known.nodes.last_key_value().map(|(newest, _)| *newest);
+            !known.nodes.contains_key(&node) && newest.is_some_and(|newest| node < newest)
+        };
+        self.with(is_followed)
+    }
+
     fn why_excluded(&self, node: NodeId) -> Option<String> {
         let key = self.node(node)?.key;
         self.routing.view().exclusion(&key).map(|exclusion| exclusion.evidence.clone())

@@ -61,8 +61,8 @@ async fn a_node_without_a_health_service_has_no_opinion() {
     assert_eq!(Channels::tcp(SETTINGS).probe(&url, DEADLINE).await.verdict, Verdict::Unknown);
 }
 
-/// Answers for a node like a cache: with what it heard some seconds ago.
-struct Cache;
+/// Answers for a node like a cache: with what it heard so long ago, once for each cache on the way.
+struct Cache(&'static [&'static str]);
 
 #[tonic::async_trait]
 impl Health for Cache {
@@ -70,7 +70,9 @@ impl Health for Cache {
 
     async fn check(&self, _: Request<HealthCheckRequest>) -> Result<Response<HealthCheckResponse>, Status> {
         let mut response = Response::new(HealthCheckResponse { status: 1 });
-        response.metadata_mut().insert("age", "7".parse().unwrap());
+        for age in self.0 {
+            response.metadata_mut().append("age", age.parse().unwrap());
+        }
         Ok(response)
     }
 
@@ -81,13 +83,22 @@ impl Health for Cache {
 
 #[tokio::test]
 async fn an_answer_carries_its_age() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url: Url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
-    let server = Server::builder().add_service(HealthServer::new(Cache));
-    tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
-    let answer = Channels::tcp(SETTINGS).probe(&url, DEADLINE).await;
-    assert_eq!((answer.verdict, answer.age), (Verdict::Healthy, Duration::from_secs(7)));
-    assert!(answer.took < DEADLINE);
+    for (ages, seconds) in [
+        (&["7"][..], 7),
+        (&["7", "3600"], 3600),
+        // Too old to be counted, or of nobody knows when: no answer of now in any case.
+        (&["99999999999999999999999"], u64::MAX),
+        (&["0", "a while"], u64::MAX),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url: Url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let server = Server::builder().add_service(HealthServer::new(Cache(ages)));
+        tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
+        let answer = Channels::tcp(SETTINGS).probe(&url, DEADLINE).await;
+        assert!(answer.is_from_before() && answer.took < DEADLINE, "{answer:?}");
+        assert_eq!((answer.verdict, answer.age), (Verdict::Healthy, Duration::from_secs(seconds)));
+    }
     let process = Process::start().await;
-    assert_eq!(Channels::tcp(SETTINGS).probe(&process.url(), DEADLINE).await.age, Duration::ZERO);
+    let answer = Channels::tcp(SETTINGS).probe(&process.url(), DEADLINE).await;
+    assert!(answer.age.is_zero() && !answer.is_from_before(), "{answer:?}");
 }

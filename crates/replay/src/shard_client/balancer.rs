@@ -68,6 +68,10 @@ impl Balancer for Watched {
         self.inner.checked(node, is_healthy);
     }
 
+    fn not_checked(&self, node: NodeId) {
+        self.inner.not_checked(node);
+    }
+
     fn report(&self, now: MonoTime) -> Vec<NodeReport> {
         self.inner.report(now)
     }

@@ -154,6 +154,12 @@ impl Books {
         }
     }
 
+    pub(super) fn not_checked(&mut self, node: NodeId) {
+        if let Some(book) = self.nodes.get_mut(&node) {
+            book.checking = false;
+        }
+    }
+
     fn limit_forgotten(&mut self) {
         let forgotten = |book: &Book| book.forgotten && book.executing == 0;
         if self.nodes.values().filter(|book| forgotten(book)).count() > FORGOTTEN {

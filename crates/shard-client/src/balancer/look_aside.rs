@@ -97,6 +97,10 @@ impl Balancer for LookAside {
         self.state.lock().books.checked(node, is_healthy);
     }
 
+    fn not_checked(&self, node: NodeId) {
+        self.state.lock().books.not_checked(node);
+    }
+
     fn report(&self, now: MonoTime) -> Vec<NodeReport> {
         self.state.lock().books.report(now)
     }

@@ -72,13 +72,17 @@ pub trait Balancer: Send + Sync + fmt::Debug {
     /// Tells that a request failed on the node, or that one succeeded; only where failures are to count as cost.
     fn ended(&self, _node: NodeId, _failed: bool) {}
 
-    /// The nodes whose health is to be checked now, each to be answered by one [`Balancer::checked`].
+    /// The nodes whose health is to be checked now, each to be answered by one [`Balancer::checked`] or
+    /// [`Balancer::not_checked`].
     fn start_checks(&self, _now: MonoTime) -> Vec<(NodeId, Arc<str>)> {
         Vec::new()
     }
 
     /// The end of a health check.
     fn checked(&self, _node: NodeId, _is_healthy: bool) {}
+
+    /// A health check that was not made, which says nothing.
+    fn not_checked(&self, _node: NodeId) {}
 
     /// What it knows about every node, ascending.
     fn report(&self, _now: MonoTime) -> Vec<NodeReport> {

@@ -26,6 +26,10 @@ use tonic::{
     Request, Response, Status,
     transport::{Server, server::TcpIncoming},
 };
+use tonic_health::pb::{
+    HealthCheckRequest, HealthCheckResponse,
+    health_server::{Health, HealthServer},
+};
 
 /// A running node, on a runtime of its own, so that it can die and hang like a process.
 pub(crate) struct Leader {
@@ -47,10 +51,18 @@ pub(crate) struct Played {
     /// How long it thinks.
     pub(crate) pause: Mutex<Duration>,
     visits: AtomicU64,
+    checks: AtomicU64,
+    /// Header `age` of its answers to health checks, as a cache that answers for it sends it.
+    pub(crate) ages: Mutex<Vec<&'static str>>,
     running: AtomicU64,
 }
 
 impl Played {
+    /// How often it was asked whether it is healthy.
+    pub(crate) fn checks(&self) -> u64 {
+        self.checks.load(Ordering::SeqCst)
+    }
+
     /// How often it was asked.
     pub(crate) fn visits(&self) -> u64 {
         self.visits.load(Ordering::SeqCst)
@@ -94,10 +106,12 @@ impl Leader {
             target: AtomicU64::new(7),
             pause: Mutex::default(),
             visits: AtomicU64::default(),
+            checks: AtomicU64::default(),
+            ages: Mutex::default(),
             running: AtomicU64::default(),
         });
         let service = ShardRequestsServer::new(Service(played.clone()));
-        let (_reporter, health) = tonic_health::server::health_reporter();
+        let health = HealthServer::new(Service(played.clone()));
         let server = Server::builder().add_service(health).add_service(service);
         runtime.spawn(server.serve_with_incoming(incoming));
         Self { url, played, runtime: Some(runtime), hung: Mutex::default() }
@@ -179,6 +193,24 @@ impl Service {
             service_us: 100,
             total_nq: 1,
         })
+    }
+}
+
+#[tonic::async_trait]
+impl Health for Service {
+    type WatchStream = tokio_stream::Empty<Result<HealthCheckResponse, Status>>;
+
+    async fn check(&self, _: Request<HealthCheckRequest>) -> Result<Response<HealthCheckResponse>, Status> {
+        self.0.checks.fetch_add(1, Ordering::SeqCst);
+        let mut response = Response::new(HealthCheckResponse { status: 1 });
+        for age in &*self.0.ages.lock().unwrap() {
+            response.metadata_mut().append("age", age.parse().unwrap());
+        }
+        Ok(response)
+    }
+
+    async fn watch(&self, _: Request<HealthCheckRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        Err(Status::unimplemented("nobody watches"))
     }
 }
 

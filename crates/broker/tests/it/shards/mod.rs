@@ -2,6 +2,7 @@
 
 mod answers;
 mod beyond;
+mod checks;
 mod cluster;
 mod coordinator;
 mod failures;
