@@ -248,7 +248,7 @@ pub(crate) const OF_ROUTING: [(&str, &str); 21] = [
 ];
 
 /// What the figures that the shard client keeps itself mean.
-pub(crate) const OF_SHARD_CLIENT: [(&str, &str); 7] = [
+pub(crate) const OF_SHARD_CLIENT: [(&str, &str); 8] = [
     (
         "pointsman_broker_shard_client_cache_reads_total",
         "Reads of the cached shard leaders, by caller and result.",
@@ -271,6 +271,10 @@ pub(crate) const OF_SHARD_CLIENT: [(&str, &str); 7] = [
         "Shards without leaders because a coordinator's lists do not fit together.",
     ),
     ("pointsman_broker_shard_client_skipped_total", "Leaders that were passed over, by reason."),
+    (
+        "pointsman_broker_shard_client_fail_open_total",
+        "Looks for a leader that found excluded ones alone and let one of them be asked all the same.",
+    ),
 ];
 
 /// The shard client's own figures under the names that are shown.
@@ -300,6 +304,7 @@ mod tests {
             ("shard_client_misaligned_tags", "pointsman_broker_shard_client_misaligned_tags_total"),
             ("shard_client_malformed_lists", "pointsman_broker_shard_client_malformed_lists_total"),
             ("shard_client_skipped", "pointsman_broker_shard_client_skipped_total"),
+            ("shard_client_fail_open", "pointsman_broker_shard_client_fail_open_total"),
         ] {
             let own = pointsman_shard_client::Sample { name, labels: vec![("result", "hit")], value: 3 };
             let samples = of_shard_client(&[own]);

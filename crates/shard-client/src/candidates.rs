@@ -19,6 +19,8 @@ pub(crate) struct Candidates<'a> {
     pub(crate) offered: Few<'a>,
     /// Serviceable ones that stand back because the failure detector excluded them.
     pub(crate) passed_over: usize,
+    /// Whether those to be asked first are all excluded, and asked because nobody else is left.
+    pub(crate) fails_open: bool,
 }
 
 impl Candidates<'_> {
@@ -69,28 +71,28 @@ impl<'a> Look<'a> {
             return Err(nobody_left(workload, "it has no leader that may be asked"));
         }
         all.sort_unstable_by_key(|leader| leader.node);
-        let (offered, passed_over) = self.offered(&all, workload)?;
-        Ok(Candidates { all, offered, passed_over })
+        let (offered, passed_over, fails_open) = self.offered(&all, workload)?;
+        Ok(Candidates { all, offered, passed_over, fails_open })
     }
 
     /// The serviceable come first, and of these the ones that nobody excluded. An exclusion may be wrong, so where nobody
     /// else is left it does not close a shard, unless the collection wants that.
-    fn offered<R>(&self, all: &Few<'a>, workload: &ShardWorkload<R>) -> Result<(Few<'a>, usize)> {
+    fn offered<R>(&self, all: &Few<'a>, workload: &ShardWorkload<R>) -> Result<(Few<'a>, usize, bool)> {
         let serviceable: Few<'a> = all.iter().copied().filter(|leader| leader.serviceable).collect();
         if serviceable.is_empty() {
-            return Ok((all.clone(), 0));
+            return Ok((all.clone(), 0, false));
         }
         let is_excluded = |leader: &Leader| self.view.standing(leader.node) == Standing::Excluded;
         let usable: Few<'a> = serviceable.iter().copied().filter(|leader| !is_excluded(leader)).collect();
         match usable.is_empty() {
             false => {
                 let passed_over = serviceable.len() - usable.len();
-                Ok((usable, passed_over))
+                Ok((usable, passed_over, false))
             }
             true if self.view.is_fail_closed(workload.collection) => {
                 Err(nobody_left(workload, "its leaders are excluded, and the collection fails closed"))
             }
-            true => Ok((serviceable, 0)),
+            true => Ok((serviceable, 0, true)),
         }
     }
 }

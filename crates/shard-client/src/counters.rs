@@ -46,6 +46,7 @@ pub(crate) struct Counters {
     pub(crate) preferred_group_fallback: AtomicU64,
     pub(crate) skipped_disabled: AtomicU64,
     pub(crate) skipped_excluded: AtomicU64,
+    pub(crate) failed_open: AtomicU64,
     /// Whether the coordinator's last answer with leaders had groups: 0 before the first one, else 1 more than the figure.
     tags: AtomicU64,
 }
@@ -105,6 +106,7 @@ impl Counters {
         {
             samples.push(sample("shard_client_skipped", &[("reason", reason)], counter));
         }
+        samples.push(sample("shard_client_fail_open", &[], &self.failed_open));
         let tags = self.tags.load(Relaxed).checked_sub(1);
         samples.extend(tags.map(|value| Sample { name: COORDINATOR_TAGS, labels: Vec::new(), value }));
         samples

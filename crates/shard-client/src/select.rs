@@ -98,6 +98,10 @@ impl<K: Connect> ShardClient<K> {
         let look = Look { leaders: &leaders, past_the_cache, view: &*self.inner.view };
         let candidates = look.candidates(workload, excluded)?;
         add(&self.inner.counters.skipped_excluded, candidates.passed_over);
+        if candidates.fails_open {
+            add(&self.inner.counters.failed_open, 1);
+            tracing::debug!(shard = %workload.shard, "all leaders are excluded, and one of them is tried all the same");
+        }
         if let Some(preferred) = workload.preferred {
             if let Some(leader) = candidates.preferred(preferred) {
                 add(&self.inner.counters.preferred_hit, 1);

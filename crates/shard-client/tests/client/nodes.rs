@@ -74,9 +74,17 @@ fn excluded_nodes_stand_back_and_are_tried_when_nobody_else_is_left() {
     world.run(async move { inner.execute(&workload, None).await.map(drop) }).unwrap();
     assert_eq!(world.visited(), [1]);
     assert_eq!(counted(&client, "shard_client_preferred", &["unavailable"]), 1);
+    assert_eq!(counted(&client, "shard_client_fail_open", &[]), 0);
     view.set(&[(1, Excluded), (2, Excluded)]);
     world.execute(&client, "").unwrap();
     assert_eq!(world.visited().len(), 1);
+    assert_eq!(counted(&client, "shard_client_fail_open", &[]), 1);
+    // A list of one is a list.
+    world.tell(&[("s0", &[(2, "")])]);
+    client.invalidate_all();
+    world.execute(&client, "").unwrap();
+    assert_eq!(world.visited(), [2]);
+    assert_eq!(counted(&client, "shard_client_fail_open", &[]), 2);
 }
 
 #[test]
@@ -87,6 +95,7 @@ fn a_collection_that_fails_closed_asks_no_excluded_node() {
     let client = world.client_with(in_turn(), view.clone());
     view.set(&[(1, Excluded), (2, Excluded)]);
     assert_eq!(world.execute(&client, "").unwrap_err().code(), ErrorCode::ChannelNotAvailable);
+    assert_eq!(counted(&client, "shard_client_fail_open", &[]), 0);
     view.set(&[(1, Excluded)]);
     world.execute(&client, "").unwrap();
     assert_eq!(world.visited(), [2]);
