@@ -27,6 +27,8 @@ pub enum Verdict {
 pub struct Answer {
     /// What it found.
     pub verdict: Verdict,
+    /// Whether there was an answer, whatever it said: a node that does not serve yet, or not any more, can be called.
+    pub reached: bool,
     /// How old the answer was when it came: what its header `age` says in whole seconds, as caches do that answer for
     /// a node; zero without one, of several the highest, and without end if one cannot be read.
     pub age: Duration,
@@ -63,6 +65,11 @@ where
     let began = Instant::now();
     let mut client = HealthClient::new(channel);
     let asked = timeout(deadline, client.check(HealthCheckRequest::default())).await;
+    let reached = match &asked {
+        Err(_) => false,
+        Ok(Err(status)) => failure(status) == Failure::Answer,
+        Ok(Ok(_)) => true,
+    };
     let (verdict, age) = match asked {
         Err(_) => (Verdict::Unhealthy(format!("no answer to a probe within {deadline:?}")), Duration::ZERO),
         Ok(Err(status)) if is_unimplemented(&status) => (Verdict::Unknown, age(status.metadata())),
@@ -79,7 +86,7 @@ where
             (verdict, age)
         }
     };
-    Answer { verdict, age, took: began.elapsed() }
+    Answer { verdict, reached, age, took: began.elapsed() }
 }
 
 fn age(metadata: &MetadataMap) -> Duration {

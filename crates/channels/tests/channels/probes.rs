@@ -29,8 +29,8 @@ async fn a_node_is_as_healthy_as_it_says() {
     let channels = Channels::tcp(SETTINGS);
     assert_eq!(channels.probe(&process.url(), DEADLINE).await.verdict, Verdict::Healthy);
     process.health.set_service_status("", ServingStatus::NotServing).await;
-    let verdict = channels.probe(&process.url(), DEADLINE).await.verdict;
-    assert!(is_unhealthy(&verdict, "NOT_SERVING"), "{verdict:?}");
+    let answer = channels.probe(&process.url(), DEADLINE).await;
+    assert!(is_unhealthy(&answer.verdict, "NOT_SERVING") && answer.reached, "{answer:?}");
 }
 
 #[tokio::test]
@@ -38,8 +38,8 @@ async fn a_node_that_cannot_be_reached_is_unhealthy() {
     let process = Process::start().await;
     let url = process.url();
     process.kill().await;
-    let verdict = Channels::tcp(SETTINGS).probe(&url, DEADLINE).await.verdict;
-    assert!(is_unhealthy(&verdict, "refused"), "{verdict:?}");
+    let answer = Channels::tcp(SETTINGS).probe(&url, DEADLINE).await;
+    assert!(is_unhealthy(&answer.verdict, "refused") && !answer.reached, "{answer:?}");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Requests by shard: the leader of a shard answers from its own segments and from those of other nodes of its replica.
 
 mod answering;
+mod broken;
 mod load;
 mod service;
 mod share;

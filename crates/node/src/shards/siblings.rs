@@ -6,18 +6,19 @@ use pointsman_proto::node::v1::{self as pb, shard_requests_client::ShardRequests
 use tokio::time::timeout;
 use tonic::{Request, Status};
 
-use super::{MAX_ANSWER, time::Time};
+use super::{MAX_ANSWER, broken::Broken, time::Time};
 use crate::{leads::Peers, metrics};
 
 /// Calls of other nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct Siblings {
     channels: Channels,
+    broken: Broken,
 }
 
 impl Siblings {
     pub(crate) fn new(channels: Channels) -> Self {
-        Self { channels }
+        Self { broken: Broken::new(channels.clone()), channels }
     }
 
     /// Asks a node, at most until the request's time is over.
@@ -49,6 +50,7 @@ impl Siblings {
         let url = peers.get(&request.node_id).and_then(|peer| peer.url.as_ref()).ok_or_else(|| {
             Error::new(ErrorCode::CollectionNotFullyLoaded, "the coordinator gave no address of it")
         })?;
+        self.broken.check(url)?;
         let mut client = ShardRequestsClient::new(self.channels.channel(url))
             .max_decoding_message_size(MAX_ANSWER)
             .max_encoding_message_size(usize::MAX);
@@ -57,8 +59,19 @@ impl Siblings {
         request.set_timeout(left);
         match timeout(left, client.answer_segments(request)).await {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
-            Ok(Err(status)) => Err(refusal(&status)),
-            Err(_) => Err(silent()),
+            Ok(Err(status)) => {
+                let error = refusal(&status);
+                match failure(&status) {
+                    Failure::Connect | Failure::Broken => self.broken.broke(url, error.clone()),
+                    Failure::Answer if error.code() == ErrorCode::NodeSilent => self.broken.was_silent(url),
+                    Failure::Answer | Failure::Stream => {}
+                }
+                Err(error)
+            }
+            Err(_) => {
+                self.broken.was_silent(url);
+                Err(silent())
+            }
         }
     }
 }

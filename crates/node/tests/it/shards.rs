@@ -1,10 +1,14 @@
 //! Requests by shard: a leader that answers from its own segments and from those of another node.
 
-use std::{fs, time::Duration};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use pointsman_ids::ErrorCode;
 use pointsman_node::Pace;
 use pointsman_settings::{Bytes, NodeSettings};
+use pointsman_testkit::{Network, Relay};
 use tokio::{net::TcpListener, time::timeout};
 
 use crate::{
@@ -273,4 +277,36 @@ async fn a_node_that_stops_ends_what_it_works_on_first() {
     let error = timeout(DEADLINE, asked).await.unwrap().unwrap().unwrap_err();
     assert_eq!(error.code(), ErrorCode::NodeSilent, "it was answered, and not broken off: {error}");
     node.end().await.unwrap();
+}
+
+/// One request finds out that a node hangs; those that come after it do not wait for it, and it is asked again once it is
+/// well, also by those with little time.
+#[tokio::test]
+async fn a_node_that_hangs_holds_up_no_request_after_the_first() {
+    let (_other, sibling) = sibling(&[2]).await;
+    let target = sibling.grpc.trim_start_matches("http://").trim_end_matches('/').parse().unwrap();
+    for first in [Duration::from_secs(20), Duration::from_millis(200)] {
+        let relay = Relay::start(target).unwrap();
+        let (_cluster, node) = leader(&relay.url()).await;
+        ask(&node.grpc, request(nearest(200.0, 3))).await.unwrap();
+        relay.set(Network::Silent);
+        let error = ask_within(&node.grpc, request(nearest(200.0, 3)), first).await.unwrap_err();
+        assert!(error.is_retriable() && error.message().contains("'n2' (8)"), "{error}");
+        // With little time silence is no proof, and a probe decides.
+        let waits = async || {
+            let error = ask_within(&node.grpc, request(nearest(200.0, 3)), first).await.unwrap_err();
+            error.message().contains("within the request's time")
+        };
+        timeout(DEADLINE, async { while waits().await {} }).await.unwrap();
+        for _ in 0..5 {
+            let began = Instant::now();
+            let error = ask(&node.grpc, request(nearest(200.0, 3))).await.unwrap_err();
+            assert!(error.is_retriable() && error.message().contains("'n2' (8)"), "{error}");
+            assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+        }
+        relay.set(Network::Up);
+        let back = async { while ask(&node.grpc, request(nearest(200.0, 3))).await.is_err() {} };
+        timeout(DEADLINE, back).await.unwrap();
+        until_idle(&node).await;
+    }
 }
