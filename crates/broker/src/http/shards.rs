@@ -55,10 +55,18 @@ pub(super) async fn clear(State(broker): State<Arc<Broker>>, Query(asked): Query
                 return Err(Error::new(ErrorCode::ParameterMissing, text));
             }
         };
+        if !entry.shards.iter().any(|known| known.as_str() == shard) {
+            let known = near(shard, entry.shards.iter().map(|known| known.as_str()), "it has none yet");
+            let text =
+                format!("collection '{}' has no shard '{}'; {known}", entry.name, shard.escape_debug());
+            return Err(Error::new(ErrorCode::ParameterInvalid, text));
+        }
         let named =
             view.snapshot().nodes.iter().find(|known| known.name.as_str() == node).map(|known| known.id);
         let node = named.or_else(|| node.parse().ok().map(NodeId)).ok_or_else(|| {
-            let text = format!("there is no node '{}'", node.escape_debug());
+            let known =
+                near(node, view.snapshot().nodes.iter().map(|known| known.name.as_str()), "there is none");
+            let text = format!("there is no node '{}'; {known}", node.escape_debug());
             Error::new(ErrorCode::NodeNotFound, text)
         })?;
         Ok(json!({"was_avoided": client.pardon(entry.id, shard, node)}))

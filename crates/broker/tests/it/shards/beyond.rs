@@ -123,5 +123,13 @@ async fn an_operator_has_the_broker_ask_for_leaders_again() {
         let (status, answer) = clear(half).await;
         assert_eq!((status, &answer["error"]["name"]), (400, &json!("parameter_missing")), "{answer}");
     }
+    let (status, answer) = clear("&shard=docs-99&node=n1").await;
+    let text = answer["error"]["message"].as_str().unwrap_or_default();
+    assert!(status == 404 && text.contains("has no shard 'docs-99'; did you mean"), "{answer}");
+    let (status, answer) = clear("&shard=docs-00&node=n99").await;
+    assert!(
+        status != 200 && answer["error"]["message"].as_str().unwrap().contains("no node 'n99'; "),
+        "{answer}"
+    );
     assert_eq!(cluster.coordinator.played.calls(), 2);
 }
