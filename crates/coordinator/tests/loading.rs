@@ -285,3 +285,32 @@ async fn what_a_leader_reaches_stays_known_when_a_new_coordinator_hears_it_first
     until("everything to be reached", back).await;
     coordinator.stop().await.unwrap();
 }
+
+/// The end of a former session comes after the node has opened another one, as the same process or as the next.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_former_session_takes_nothing_from_the_one_that_followed() {
+    let cluster = Cluster::new();
+    let coordinator = cluster.active().await;
+    let hello = Hello { incarnation: 5, ..Hello::new("n1", "east") };
+    let mut session = hello.clone().connect(&coordinator).await.unwrap();
+    coordinator.create("t").await.unwrap();
+    coordinator.push("t", vec![cluster.segment("t", "a", 3)]).await.unwrap();
+    coordinator.load("t", &["east"]).await.unwrap();
+    coordinator.loaded("t").await;
+    for (incarnation, segment, count) in [(5, "b", 2), (6, "c", 3)] {
+        // Had it been the session that ends, the node would be gone.
+        session.stop().await;
+        let is = |state| {
+            let node = coordinator.node("n1");
+            async move { node.await.filter(|node| node.state() == state) }
+        };
+        until("a node that stops", || is(pb::NodeState::Stopping)).await;
+        let next = Hello { incarnation, ..hello.clone() }.connect(&coordinator).await.unwrap();
+        assert_eq!(session.ended().await.map(|error| error.code()), Some(ErrorCode::ServiceUnavailable));
+        coordinator.push("t", vec![cluster.segment("t", segment, 3)]).await.unwrap();
+        next.wants(count).await;
+        until("a node that lives", || is(pb::NodeState::Live)).await;
+        session = next;
+    }
+    coordinator.stop().await.unwrap();
+}
