@@ -8,6 +8,7 @@ use std::sync::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
+    sync::watch,
     task::JoinHandle,
 };
 use url::Url;
@@ -18,6 +19,8 @@ use url::Url;
 pub(crate) struct Relay {
     pub(crate) url: Url,
     passed: Arc<AtomicU64>,
+    /// Whether connections that are at the limit are cut, or kept waiting.
+    cut: watch::Sender<bool>,
     accepting: JoinHandle<()>,
 }
 
@@ -30,24 +33,37 @@ impl Drop for Relay {
 impl Relay {
     /// In front of `worker`, for so many bytes.
     pub(crate) async fn start(worker: &Url, limit: u64) -> Self {
+        let relay = Self::holding(worker, limit).await;
+        relay.cut();
+        relay
+    }
+
+    /// As [`start`](Self::start), but what is at the limit waits until [`cut`](Self::cut) is called.
+    pub(crate) async fn holding(worker: &Url, limit: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let worker = worker.socket_addrs(|| None).expect("an address")[0];
         let passed = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&passed);
+        let (cut, cutting) = watch::channel(false);
         let accepting = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let counted = Arc::clone(&counted);
+                let (counted, mut cutting) = (Arc::clone(&counted), cutting.clone());
                 if counted.load(Ordering::SeqCst) >= limit {
                     continue;
                 }
                 tokio::spawn(async move {
                     let Ok(server) = TcpStream::connect(worker).await else { return };
-                    relay(client, server, &counted, limit).await;
+                    relay(client, server, &counted, limit, &mut cutting).await;
                 });
             }
         });
-        Self { url: Url::parse(&format!("http://{address}")).expect("a URL"), passed, accepting }
+        Self { url: Url::parse(&format!("http://{address}")).expect("a URL"), passed, cut, accepting }
+    }
+
+    /// Breaks off what is at the limit, now and later.
+    pub(crate) fn cut(&self) {
+        self.cut.send_replace(true);
     }
 
     /// Bytes of answers so far.
@@ -56,7 +72,13 @@ impl Relay {
     }
 }
 
-async fn relay(client: TcpStream, server: TcpStream, passed: &AtomicU64, limit: u64) {
+async fn relay(
+    client: TcpStream,
+    server: TcpStream,
+    passed: &AtomicU64,
+    limit: u64,
+    cutting: &mut watch::Receiver<bool>,
+) {
     for stream in [&client, &server] {
         stream.set_nodelay(true).expect("an option");
     }
@@ -71,6 +93,8 @@ async fn relay(client: TcpStream, server: TcpStream, passed: &AtomicU64, limit: 
             let left = usize::try_from(limit.saturating_sub(before)).unwrap_or(usize::MAX);
             to_client.write_all(&bytes[..count.min(left)]).await?;
             if count == 0 || left <= count {
+                // Fails once the relay is dropped, which cuts as well.
+                let _ = cutting.wait_for(|cut| *cut).await;
                 return std::io::Result::Ok(());
             }
         }
