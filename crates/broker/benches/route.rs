@@ -1,7 +1,12 @@
 //! `Route` over gRPC for 1,000 segments, against an empty call that returns as many bytes. Both servers and both clients
-//! are the same but for what is between the request and the answer, and each client decodes all that it gets.
+//! are the same but for what is between the request and the answer, and each client decodes all that it gets. They take
+//! short turns, so that what else the machine does falls on both.
 
-#![expect(clippy::unwrap_used, reason = "a benchmark that cannot run ends by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark that cannot run ends by panicking; it prints figures"
+)]
 
 #[expect(dead_code, reason = "the tests change what it sends")]
 #[path = "../tests/it/feed.rs"]
@@ -12,7 +17,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use feed::Feed;
 use futures::future::join_all;
 use pointsman_broker::{Deps, run};
@@ -48,6 +52,10 @@ const NODES: u64 = 30;
 const CALLERS: usize = 16;
 const CONNECTIONS: usize = 4;
 
+/// How long each has the machine in turn, and how often.
+const TURN: Duration = Duration::from_millis(200);
+const TURNS: usize = 50;
+
 /// Answers the same to everything.
 struct Empty(RouteResponse);
 
@@ -58,47 +66,51 @@ impl routing_server::Routing for Empty {
     }
 }
 
-fn bench(criterion: &mut Criterion) {
-    let runtime = Runtime::new().unwrap();
-    let feed = Feed::start(snapshot());
-    let dir = tempfile::tempdir().unwrap();
-    let broker = runtime.block_on(start_broker(dir.path().join("broker"), &feed.url));
-    let route = runtime.block_on(connect(&broker));
-    let answer = runtime.block_on(routed(route[0].clone()));
-    assert_eq!(answer.parts.iter().map(|part| positions(&part.segments).len() as u64).sum::<u64>(), SEGMENTS);
-    let empty = {
-        let _inside = runtime.enter();
-        start_empty(answer.encoded_len())
-    };
-    let empty = runtime.block_on(connect(&empty));
-
-    let mut group = criterion.benchmark_group("route_over_grpc");
-    group.throughput(Throughput::Elements(1));
-    group.bench_function("empty_call", |bencher| {
-        bencher.iter_custom(|calls| runtime.block_on(call(&empty, calls)));
-    });
-    group.bench_function("route", |bencher| {
-        bencher.iter_custom(|calls| runtime.block_on(call(&route, calls)));
-    });
-    group.finish();
+fn main() {
+    Runtime::new().unwrap().block_on(async { tokio::spawn(measure()).await.unwrap() });
 }
 
-/// The time that so many calls take.
-async fn call(clients: &[RoutingClient<Channel>], calls: u64) -> Duration {
-    let started = Instant::now();
-    let callers = (0..CALLERS as u64).map(|caller| {
-        let mut client = clients[caller as usize % clients.len()].clone();
-        let own = (caller..calls).step_by(CALLERS).count();
+async fn measure() {
+    let feed = Feed::start(snapshot());
+    let dir = tempfile::tempdir().unwrap();
+    let broker = start_broker(dir.path().join("broker"), &feed.url).await;
+    let route = connect(&broker).await;
+    let answer = routed(route[0].clone()).await;
+    assert_eq!(answer.parts.iter().map(|part| positions(&part.segments).len() as u64).sum::<u64>(), SEGMENTS);
+    let empty = connect(&start_empty(answer.encoded_len())).await;
+
+    // Connections and memory are as they will be.
+    per_second(&route).await;
+    per_second(&empty).await;
+    let (mut routes, mut empties) = (vec![], vec![]);
+    for _ in 0..TURNS {
+        routes.push(per_second(&route).await);
+        empties.push(per_second(&empty).await);
+    }
+    for (name, mut rates) in [("over_grpc", routes), ("empty_call", empties)] {
+        rates.sort_unstable_by(f64::total_cmp);
+        let median = rates[rates.len() / 2];
+        println!("{{\"figure\":\"{name}\",\"value\":{median},\"unit\":\"calls/s\"}}");
+    }
+}
+
+/// How many calls come back in a second.
+#[expect(clippy::cast_precision_loss, reason = "some thousands")]
+async fn per_second(clients: &[RoutingClient<Channel>]) -> f64 {
+    let began = Instant::now();
+    let callers = (0..CALLERS).map(|caller| {
+        let mut client = clients[caller % clients.len()].clone();
         tokio::spawn(async move {
-            for _ in 0..own {
+            let mut calls = 0_u64;
+            while began.elapsed() < TURN {
                 client.route(request()).await.unwrap();
+                calls += 1;
             }
+            calls
         })
     });
-    for ended in join_all(callers).await {
-        ended.unwrap();
-    }
-    started.elapsed()
+    let calls: u64 = join_all(callers).await.into_iter().map(Result::unwrap).sum();
+    calls as f64 / began.elapsed().as_secs_f64()
 }
 
 fn request() -> RouteRequest {
@@ -203,6 +215,3 @@ fn snapshot() -> Snapshot {
         config: std::collections::BTreeMap::new(),
     }
 }
-
-criterion_group!(benches, bench);
-criterion_main!(benches);

@@ -7,7 +7,7 @@
 //!
 //! let rest = RouteResponse { request_id: 7, ..RouteResponse::default() };
 //! let part = Part { node: ["local", "n1"], segments: &[3, 1], ..Part::default() };
-//! let answer = RouteResponse::decode(Encoded::route(&rest, &[part]).as_bytes())?;
+//! let answer = RouteResponse::decode(Encoded::route(&rest, [part]).as_bytes())?;
 //! assert_eq!((answer.request_id, answer.parts[0].node.as_str()), (7, "local/n1"));
 //! assert_eq!(positions(&answer.parts[0].segments).collect::<Vec<_>>(), [3, 1]);
 //! # Ok::<(), prost::DecodeError>(())
@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 
 use prost::{
     Message,
-    encoding::{WireType, encode_varint, int32},
+    encoding::{WireType, encode_varint, encoded_len_varint, int32},
 };
 use tonic::{
     Status,
@@ -60,18 +60,19 @@ pub struct Part<'a> {
 }
 
 impl Encoded {
-    /// A [`RouteResponse`] with these parts behind those of `rest`, which is all else of it.
-    pub fn route(rest: &RouteResponse, parts: &[Part<'_>]) -> Self {
-        let segments: usize = parts.iter().map(|part| part.segments.len()).sum();
-        // Mostly enough: texts are short.
-        let mut message = Vec::with_capacity(segments * 4 + parts.len() * 128 + rest.encoded_len());
+    /// A [`RouteResponse`] with these parts behind those of `rest`, which is all else of it. `parts` are gone through
+    /// twice, first for the length of the message.
+    pub fn route<'a>(
+        rest: &RouteResponse,
+        parts: impl IntoIterator<Item = Part<'a>, IntoIter: Clone>,
+    ) -> Self {
+        let parts = parts.into_iter();
+        let length = |part: Part<'_>| field_len(part.encoded_len());
+        let mut message = Vec::with_capacity(rest.encoded_len() + parts.clone().map(length).sum::<usize>());
         rest.encode_raw(&mut message);
-        // Its length comes before a part: each is made here and copied behind it.
-        let mut made = Vec::with_capacity(256);
         for part in parts {
-            made.clear();
-            part.put(&mut made);
-            put(3, &made, &mut message);
+            put_head(3, part.encoded_len(), &mut message);
+            part.put(&mut message);
         }
         Self(message)
     }
@@ -83,27 +84,40 @@ impl Encoded {
 }
 
 impl Part<'_> {
+    /// What [`put`](Self::put) appends, in bytes.
+    fn encoded_len(&self) -> usize {
+        let [cluster, name] = self.node;
+        let lists = [self.segments, self.optional_segments, &self.fail_open_segments];
+        let lists = lists.iter().filter(|list| !list.is_empty()).map(|list| field_len(list.len() * 4));
+        let names = self.names.iter().map(|name| field_len(name.len()));
+        field_len(cluster.len() + 1 + name.len())
+            + field_len(self.url.len())
+            + self.pool.map_or(0, |pool| int32::encoded_len(3, &pool))
+            + lists.sum::<usize>()
+            + names.sum::<usize>()
+    }
+
     fn put(&self, message: &mut Vec<u8>) {
         let [cluster, name] = self.node;
         put_head(1, cluster.len() + 1 + name.len(), message);
         message.extend_from_slice(cluster.as_bytes());
         message.push(b'/');
         message.extend_from_slice(name.as_bytes());
-        put(2, self.url.as_bytes(), message);
+        put(2, self.url, message);
         if let Some(pool) = &self.pool {
             int32::encode(3, pool, message);
         }
         put_list(4, self.segments, message);
         put_list(5, self.optional_segments, message);
         put_list(6, &self.fail_open_segments, message);
-        self.names.iter().for_each(|name| put(7, name.as_bytes(), message));
+        self.names.iter().for_each(|name| put(7, name, message));
     }
 }
 
-/// Appends a field that has a length: a text, or a message.
-fn put(field: u8, value: &[u8], message: &mut Vec<u8>) {
-    put_head(field, value.len(), message);
-    message.extend_from_slice(value);
+/// Appends a text.
+fn put(field: u8, text: &str, message: &mut Vec<u8>) {
+    put_head(field, text.len(), message);
+    message.extend_from_slice(text.as_bytes());
 }
 
 /// Appends a list of positions; none if it is empty.
@@ -114,7 +128,7 @@ fn put_list(field: u8, list: &[u32], message: &mut Vec<u8>) {
     }
 }
 
-/// What stands before a field that has a length. `field` is below 16, so that its key is one byte.
+/// Appends what stands before a field that has a length. `field` is below 16, so that its key is one byte.
 fn put_head(field: u8, length: usize, message: &mut Vec<u8>) {
     let key = field << 3 | WireType::LengthDelimited as u8;
     match u8::try_from(length) {
@@ -124,6 +138,11 @@ fn put_head(field: u8, length: usize, message: &mut Vec<u8>) {
             encode_varint(length as u64, message);
         }
     }
+}
+
+/// Bytes of a field that has this length, with what stands before it.
+fn field_len(length: usize) -> usize {
+    1 + encoded_len_varint(length as u64) + length
 }
 
 /// Reads requests, and writes encoded answers.

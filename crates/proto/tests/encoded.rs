@@ -44,7 +44,7 @@ proptest! {
         let rest = RouteResponse { request_id, unavailable: vec![gap], ..RouteResponse::default() };
         let lists: Vec<_> =
             parts.iter().map(|part| (list(&part.segments), list(&part.optional_segments))).collect();
-        let encoded: Vec<_> = parts.iter().zip(&lists).map(|(part, (segments, optional_segments))| Part {
+        let encoded = parts.iter().zip(&lists).map(|(part, (segments, optional_segments))| Part {
             node: part.node.split_once('/').unwrap().into(),
             url: &part.url,
             pool: part.pool,
@@ -52,8 +52,8 @@ proptest! {
             optional_segments,
             fail_open_segments: list(&part.fail_open_segments),
             names: part.names.iter().map(String::as_str).collect(),
-        }).collect();
-        let read = RouteResponse::decode(Encoded::route(&rest, &encoded).as_bytes()).unwrap();
+        });
+        let read = RouteResponse::decode(Encoded::route(&rest, encoded).as_bytes()).unwrap();
         prop_assert_eq!(read, RouteResponse { parts, ..rest });
     }
 

@@ -30,12 +30,9 @@ pub(super) fn select(args: &Args) -> anyhow::Result<Vec<Row>> {
             rows.push(if case == "select" { row.ratio_at_most(3.0) } else { row });
         }
     }
-    let [still, changing] = ["still", "under_100_changes_a_second"].map(|case| {
-        let once = figures.nanoseconds("two_threads", case)?;
-        anyhow::Ok(2.0 * SELECTED * 1e3 / once)
-    });
-    let (still, changing) = (still?, changing?);
-    let row = Row::new("select.under_100_changes_a_second", changing, "segments/us").against(still);
+    let told = figures.told("select")?;
+    let changing = one(&told, "select.under_100_changes_a_second")?;
+    let row = changing.clone().against(one(&told, "select.still")?.value);
     rows.push(row.ratio_at_least(0.9));
     Ok(rows)
 }
@@ -105,10 +102,15 @@ pub(super) fn place(args: &Args) -> anyhow::Result<Vec<Row>> {
 
 /// `Route` over gRPC for 1,000 segments against an empty call that returns as many bytes.
 pub(super) fn route(args: &Args) -> anyhow::Result<Vec<Row>> {
-    let figures = Figures::measure("route", args)?;
-    let [empty, route] =
-        ["empty_call", "route"].map(|case| figures.nanoseconds("route_over_grpc", case).map(|ns| 1e9 / ns));
-    Ok(vec![Row::new("route.over_grpc", route?, "calls/s").against(empty?).ratio_at_least(0.7)])
+    let told = Figures::measure("route", args)?.told("route")?;
+    let row = one(&told, "route.over_grpc")?.clone();
+    Ok(vec![row.against(one(&told, "route.empty_call")?.value).ratio_at_least(0.7)])
+}
+
+/// The figure of this name.
+fn one<'a>(told: &'a [Row], name: &str) -> anyhow::Result<&'a Row> {
+    let row = told.iter().find(|row| row.name == name);
+    row.with_context(|| format!("the benchmark did not tell {name}"))
 }
 
 /// What one run of a benchmark found.

@@ -80,8 +80,7 @@ fn encoded(answer: RouteResponse, mut table: RoutingTable, names: bool) -> Encod
         not_connected: table.missing.iter().map(ClusterName::to_string).collect(),
         ..answer
     };
-    let parts: Vec<_> = table.parts.iter().map(|part| self::part(table, part, names)).collect();
-    Encoded::route(&answer, &parts)
+    Encoded::route(&answer, table.parts.iter().map(|part| self::part(table, part, names)))
 }
 
 fn part<'a>(table: &'a RoutingTable, part: &'a RoutedPart, names: bool) -> Part<'a> {

@@ -138,14 +138,17 @@ impl Draft {
         // Stable, so that the segments of a node keep their order.
         sent.sort_by_key(|(_, node)| *node);
         let mut sent = sent.into_iter().peekable();
+        let asked = self.served.iter().filter(|segments| !segments.is_empty()).count();
         let served = (0..).map(NodeIndex).zip(self.served).filter(|(_, segments)| !segments.is_empty());
         let part = |(node, segments)| {
             let of_node = iter::from_fn(|| sent.next_if(|(_, of)| *of == node));
             Part { node, segments, optional: of_node.map(|(segment, _)| segment).collect() }
         };
+        let mut parts = Vec::with_capacity(asked);
+        parts.extend(served.map(part));
         let cause = |segment| Some((segment, cause::cause(scope, scope.state(segment)?)));
         Selection {
-            parts: served.map(part).collect(),
+            parts,
             optional_skipped: skipped.into_iter().map(|(segment, _)| segment).collect(),
             new: self.new,
             unknown: if scope.requested.is_named() { self.unknown } else { Vec::new() },
