@@ -12,7 +12,9 @@ use pointsman_ids::{
     TargetVersion, check_labels,
 };
 use pointsman_proto::{error_from_proto, node::v1 as pb};
-use pointsman_query_coord::{LeaderReport, NodeIndex, NodeRecord, Observation, SegmentReport, SessionState};
+use pointsman_query_coord::{
+    LeaderReport, NodeIndex, NodeRecord, Observation, SegmentReport, SessionState, settled,
+};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -440,11 +442,15 @@ impl State {
 
     /// Sends every node its desired state where that is newer than what its session has.
     pub(crate) fn send_desired(&self) {
+        let unsettled = self.in_unsettled_replicas();
         for (node, session) in self.sessions.iter().filter(|(_, session)| session.connected) {
             let reported = self.stores.observed.get(node).is_some_and(|seen| seen.reported);
             if reported {
                 let newest = self.desired.version(node.as_str());
                 session.desired.send_if_modified(|version| std::mem::replace(version, newest) != newest);
+                if unsettled.contains(node) {
+                    continue;
+                }
                 let leads = self.leads.of(node.as_str());
                 session.leads.send_if_modified(|told| {
                     let news = told.as_ref().is_none_or(|told| !Arc::ptr_eq(told, &leads));
@@ -453,5 +459,15 @@ impl State {
                 });
             }
         }
+    }
+
+    /// Nodes that share a replica with one that a new coordinator has not heard yet. Leaders among them keep what they were
+    /// told to reach: silence is not absence.
+    fn in_unsettled_replicas(&self) -> BTreeSet<&NodeName> {
+        if !self.stores.awaiting {
+            return BTreeSet::new();
+        }
+        let unsettled = self.stores.replicas.iter().filter(|replica| !settled(&self.stores, replica));
+        unsettled.flat_map(|replica| replica.all_nodes()).collect()
     }
 }

@@ -242,6 +242,40 @@ async fn other_indexes_reach_the_nodes_that_hold_the_segments_and_no_others() {
 /// these say hello, they are the processes that the leader means.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_leader_reaches_stays_known_when_a_new_coordinator_hears_it_first() {
+    let (cluster, said) = two_halves().await;
+    let coordinator = cluster.active().await;
+    let mut again = Vec::new();
+    for hello in said {
+        again.push(Hello { manner: Manner::Idles, ..hello }.connect(&coordinator).await.unwrap());
+        reported(&coordinator, again.len() as u64).await;
+    }
+    let back = || async { coordinator.show("t").await.ok().filter(is_whole) };
+    until("everything to be reached", back).await;
+    coordinator.stop().await.unwrap();
+}
+
+/// Silence is not absence: a leader that is heard before its siblings goes on as it was.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_coordinator_takes_no_reach_from_a_leader_before_it_has_heard_the_others() {
+    let (cluster, said) = two_halves().await;
+    let coordinator = cluster.active().await;
+    let [first, second] = <[Hello; 2]>::try_from(said).ok().unwrap();
+    let leader = first.connect(&coordinator).await.unwrap();
+    reported(&coordinator, 1).await;
+    coordinator.create("u").await.unwrap();
+    coordinator.push("u", vec![cluster.segment("u", "a", 1)]).await.unwrap();
+    coordinator.load("u", &["east"]).await.unwrap();
+    let _sibling = second.connect(&coordinator).await.unwrap();
+    coordinator.loaded("u").await;
+    // What came first was not less than it had.
+    assert_eq!(leader.leads.borrow().taken, 0);
+    assert!(is_whole(&coordinator.show("t").await.unwrap()));
+    coordinator.stop().await.unwrap();
+}
+
+/// A collection of four segments, loaded on two nodes that hold two each, and a coordinator that has stopped. The hellos with
+/// which the nodes come back: the leader first.
+async fn two_halves() -> (Cluster, Vec<Hello>) {
     let cluster = Cluster::new();
     let coordinator = cluster.active().await;
     let nodes = [
@@ -249,41 +283,33 @@ async fn what_a_leader_reaches_stays_known_when_a_new_coordinator_hears_it_first
         Hello::new("n2", "east").connect(&coordinator).await.unwrap(),
     ];
     coordinator.create("t").await.unwrap();
-    coordinator
-        .push("t", (1..=4).map(|at| cluster.segment("t", &format!("s{at}"), at)).collect())
-        .await
-        .unwrap();
+    let segments = (1..=4).map(|at| cluster.segment("t", &format!("s{at}"), at)).collect();
+    coordinator.push("t", segments).await.unwrap();
     coordinator.load("t", &["east"]).await.unwrap();
     coordinator.loaded("t").await;
-    let whole = |shown: &pb::CollectionLoad| shown.groups[0].percent == 100 && shown.groups[0].ready;
-    assert!(whole(&coordinator.show("t").await.unwrap()));
-    let mut said: Vec<Hello> = nodes
-        .iter()
-        .zip(["n1", "n2"])
-        .map(|(node, name)| {
-            let (held, leads) = (node.wanted(), node.leads.borrow().clone());
-            Hello { held, leads, manner: Manner::Idles, ..Hello::new(name, "east") }
-        })
-        .collect();
-    assert!(said.iter().all(|hello| !hello.held.is_empty()), "each holds a part");
+    assert!(is_whole(&coordinator.show("t").await.unwrap()));
+    let again = nodes.iter().zip(["n1", "n2"]).map(|(node, name)| {
+        let (held, leads) = (node.wanted(), node.leads.borrow().clone());
+        Hello { held, leads, ..Hello::new(name, "east") }
+    });
+    let mut again: Vec<Hello> = again.collect();
+    assert!(again.iter().all(|hello| !hello.held.is_empty()), "each holds a part");
+    again.sort_by_key(|hello| hello.leads.reports().is_empty());
     coordinator.stop().await.unwrap();
+    (cluster, again)
+}
 
-    let coordinator = cluster.active().await;
-    // The leader first.
-    said.sort_by_key(|hello| hello.leads.reports().is_empty());
-    let mut again = Vec::new();
-    for hello in said {
-        again.push(hello.connect(&coordinator).await.unwrap());
-        let heard = again.len();
-        let reported = || async {
-            let shown = coordinator.show("t").await.ok()?;
-            (shown.groups[0].segments_held >= 2 * heard as u64).then_some(())
-        };
-        until("its report", reported).await;
-    }
-    let back = || async { coordinator.show("t").await.ok().filter(whole) };
-    until("everything to be reached", back).await;
-    coordinator.stop().await.unwrap();
+/// The first report of so many nodes, with two segments each, was heard.
+async fn reported(coordinator: &Coordinator, nodes: u64) {
+    let heard = || async {
+        let shown = coordinator.show("t").await.ok()?;
+        (shown.groups[0].segments_held >= 2 * nodes).then_some(())
+    };
+    until("its report", heard).await;
+}
+
+fn is_whole(shown: &pb::CollectionLoad) -> bool {
+    shown.groups[0].percent == 100 && shown.groups[0].ready
 }
 
 /// The end of a former session comes after the node has opened another one, as the same process or as the next.

@@ -528,7 +528,11 @@ fn obey(held: &mut BTreeSet<u64>, state: &node_pb::DesiredState, manner: Manner)
 
 /// What a node leads. It takes the coordinator's word for who hosts what.
 #[derive(Clone, Default)]
-pub struct Leads(BTreeMap<(u64, String), Led>);
+pub struct Leads {
+    led: BTreeMap<(u64, String), Led>,
+    /// How many segments were taken out of its reach so far.
+    pub taken: usize,
+}
 
 #[derive(Clone, Default)]
 struct Led {
@@ -544,7 +548,7 @@ impl Leads {
             let shard = node_pb::LedShard { collection_id: *collection_id, shard: shard.clone() };
             led.report(shard, led.hosts.clone(), Vec::new())
         };
-        self.0.iter().map(all).collect()
+        self.led.iter().map(all).collect()
     }
 
     /// Takes a wish and reports what became of it.
@@ -552,8 +556,8 @@ impl Leads {
         let key = |led: &node_pb::LedShard| (led.collection_id, led.shard.clone());
         let wanted: BTreeSet<_> = wish.leads.iter().filter_map(|lead| lead.led.as_ref().map(key)).collect();
         let mut removed: Vec<_> = wish.removed.iter().map(key).collect();
-        removed.extend(self.0.keys().filter(|led| wish.full && !wanted.contains(*led)).cloned());
-        self.0.retain(|led, _| !removed.contains(led));
+        removed.extend(self.led.keys().filter(|led| wish.full && !wanted.contains(*led)).cloned());
+        self.led.retain(|led, _| !removed.contains(led));
         let leads = wish.leads.into_iter().map(|lead| self.take(lead, wish.full)).collect();
         let shard = |(collection_id, shard)| node_pb::LedShard { collection_id, shard };
         let leads_removed = removed.into_iter().map(shard).collect();
@@ -562,13 +566,15 @@ impl Leads {
 
     fn take(&mut self, lead: node_pb::DesiredLead, full: bool) -> node_pb::LeadReport {
         let shard = lead.led.unwrap();
-        let led = self.0.entry((shard.collection_id, shard.shard.clone())).or_default();
+        let led = self.led.entry((shard.collection_id, shard.shard.clone())).or_default();
         let hosts: BTreeMap<u64, u64> = lead.segments.into_iter().zip(lead.hosts).collect();
         let mut removed = lead.removed;
         if full {
             removed.extend(led.hosts.keys().filter(|segment| !hosts.contains_key(segment)));
         }
+        let before = led.hosts.len();
         led.hosts.retain(|segment, _| !removed.contains(segment));
+        self.taken += before - led.hosts.len();
         led.hosts.extend(&hosts);
         led.view = lead.view.or(led.view.take());
         led.version = lead.version;
