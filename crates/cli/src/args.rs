@@ -19,6 +19,9 @@ pub(crate) struct Args {
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// Whether whoever reads the output is a program.
+    #[arg(skip)]
+    pub(crate) json: bool,
 }
 
 impl Args {
@@ -29,8 +32,16 @@ impl Args {
     ) -> Result<Self, clap::Error> {
         let mut command = filled(Self::command());
         let mut matches = command.try_get_matches_from_mut(line)?;
-        Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+        let json = wants_json(&matches);
+        let args = Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))?;
+        Ok(Self { json, ..args })
     }
+}
+
+/// Whether the command was told `--json`.
+fn wants_json(matches: &clap::ArgMatches) -> bool {
+    let own = matches.try_get_one::<bool>("json").ok().flatten().is_some_and(|json| *json);
+    own || matches.subcommand().is_some_and(|(_, inner)| wants_json(inner))
 }
 
 /// The same command where texts are not empty.

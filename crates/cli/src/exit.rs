@@ -4,6 +4,7 @@ use std::{io, process::ExitCode};
 
 use pointsman_ids::ErrorCode;
 use pointsman_settings::SettingsError;
+use serde_json::json;
 
 use crate::output;
 
@@ -98,20 +99,37 @@ impl Exit {
     }
 }
 
-/// Tells the person at the terminal and chooses the status. A reader that went away (`pointsman ... | head`) is no
-/// failure.
-pub(crate) fn report(error: &anyhow::Error) -> Exit {
+/// Tells the person at the terminal, with `json` also the program that reads the output, and chooses the status. A reader
+/// that went away (`pointsman ... | head`) is no failure.
+pub(crate) fn report(error: &anyhow::Error, json: bool) -> Exit {
     let closed = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;
     if error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(closed)) {
         return Exit::Ok;
     }
     let (exit, text) = (Exit::of(error), format!("{error:#}"));
+    if json {
+        // Whoever does not read it still gets the status.
+        let _closed = output::json(&to_json(error, exit, &text));
+    }
     if exit == Exit::Interrupted {
         output::note(output::lines_visible(&text));
     } else {
         output::error(&text);
     }
     exit
+}
+
+/// An error for programs. Errors that are not the cluster's have no code.
+fn to_json(error: &anyhow::Error, exit: Exit, text: &str) -> serde_json::Value {
+    let own = error.chain().filter_map(|cause| cause.downcast_ref::<pointsman_ids::Error>()).last();
+    let code = own.map(pointsman_ids::Error::code);
+    json!({"error": {
+        "code": code.map(ErrorCode::number),
+        "name": code.map(ErrorCode::name),
+        "retriable": exit == Exit::NotReady || exit == Exit::Unreachable,
+        "exit_status": exit as u8,
+        "message": text,
+    }})
 }
 
 #[cfg(test)]
@@ -130,6 +148,19 @@ mod tests {
     }
 
     #[test]
+    fn a_program_is_told_the_code() {
+        let error = pointsman_ids::Error::new(ErrorCode::CollectionNotLoaded, "orders is not loaded");
+        let error = anyhow::Error::from(error).context("showing loads");
+        let told = to_json(&error, Exit::of(&error), "text");
+        let wanted = json!({"error": {
+            "code": 101, "name": "collection_not_loaded", "retriable": false, "exit_status": 1, "message": "text",
+        }});
+        assert_eq!(told, wanted);
+        let own = Failure::Unreachable("nobody".into()).into();
+        assert_eq!(to_json(&own, Exit::of(&own), "nobody")["error"]["code"], serde_json::Value::Null);
+    }
+
+    #[test]
     fn what_may_succeed_later_says_so() {
         let waiting = pointsman_ids::Error::new(ErrorCode::CollectionNotFullyLoaded, "orders is at 40 %");
         assert_eq!(Exit::of(&waiting.into()), Exit::NotReady);
@@ -138,6 +169,6 @@ mod tests {
     #[test]
     fn a_reader_that_went_away_is_no_failure() {
         let error = anyhow::Error::from(io::Error::from(io::ErrorKind::BrokenPipe)).context("printing rows");
-        assert_eq!(report(&error), Exit::Ok);
+        assert_eq!(report(&error, false), Exit::Ok);
     }
 }

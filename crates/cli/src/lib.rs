@@ -47,5 +47,6 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return if error.use_stderr() { Exit::Usage.into() } else { Exit::Ok.into() };
         }
     };
-    commands::run(args).unwrap_or_else(|error| exit::report(&error).into())
+    let json = args.json;
+    commands::run(args).unwrap_or_else(|error| exit::report(&error, json).into())
 }

@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use pointsman_proto::coordinator::v1::CollectionLoad;
+use pointsman_proto::coordinator::v1::{CollectionLoad, ShowLoadRequest};
 use tokio::time::Instant;
 
 use crate::{
     Exit, Failure,
     args::Target,
-    client::{Broker, Routing},
+    client::{Broker, Coordinator, Routing, answer, is_passing},
     output,
 };
 
@@ -22,9 +22,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Whether it routes by it, as far as somebody has named one.
 ///
 /// # Errors
-/// [`Failure::NotReady`] at the deadline, naming what is missing; answers that are none.
+/// [`Failure::NotReady`] at the deadline, naming what is missing; the coordinator's own when it is not loaded any more;
+/// answers that are none.
 pub(crate) async fn wait(
     target: &Target,
+    coordinator: &Coordinator,
     loads: Vec<CollectionLoad>,
     names: &[String],
     deadline: Instant,
@@ -48,6 +50,7 @@ pub(crate) async fn wait(
                 Err(error) => return Err(error),
             };
             let Some(missing) = missing else { break };
+            still_loaded(coordinator, &collection).await?;
             if Instant::now() >= deadline {
                 let text = format!("loaded, but '{collection}' cannot be queried yet: {missing}");
                 return Err(Failure::NotReady(text).into());
@@ -56,6 +59,15 @@ pub(crate) async fn wait(
         }
     }
     Ok(true)
+}
+
+/// Refuses to wait for what was released or given up meanwhile. A coordinator that is away says nothing about that.
+async fn still_loaded(coordinator: &Coordinator, collection: &str) -> anyhow::Result<()> {
+    let request = ShowLoadRequest { collection: collection.to_owned(), ..ShowLoadRequest::default() };
+    match answer(coordinator.query_coord().show_load(request).await) {
+        Err(error) if !is_passing(&error) => Err(coordinator.explain(error, collection).await.into()),
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// What keeps queries over a collection of so many segments, these among them, from being answered; `None`: nothing.

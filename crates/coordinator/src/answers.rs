@@ -15,7 +15,7 @@ use pointsman_query_coord::{
         Entry, Form, ListedLeader, Readiness, ReplicaCause, ReplicaProgress, ServerState, ShardLeaders,
         Unqueryable, UnreadyShard,
     },
-    standstill,
+    shortfall, standstill,
 };
 
 use crate::{awaited::is_settled, catalog::find, loads::PATIENCE, shared::Shared, tenure::Tenure};
@@ -187,6 +187,9 @@ fn complete(message: &mut pb::CollectionLoad, stores: &Stores, collection: Colle
     if let Some(still) = standstill(stores, collection, now, PATIENCE) {
         message.stalled_ms = Some(u64::try_from(still.since.as_millis()).unwrap_or(u64::MAX));
         message.obstacles = still.causes.iter().map(ToString::to_string).collect();
+    } else if message.groups.iter().any(|group| !group.ready || group.percent < 100) {
+        let causes = shortfall(stores, collection, now, PATIENCE);
+        message.obstacles = causes.iter().map(ToString::to_string).collect();
     }
     let dropped = stores.failed_loads.dropped_groups(collection);
     let dropped = dropped.map(|(group, dropped)| pb::DroppedGroup {

@@ -59,7 +59,8 @@ pub use leaving::{
 pub use loads::{
     CollectionFailures, EndedLoad, LoadChange, LoadPlan, LoadRequest, MAX_REPLICAS, NewReplica, Obstacle,
     PartialRelease, ReplicaNumbers, ReplicaRequest, Standstill, check_nodes, newly_visible, plan_load,
-    plan_partial_release, plan_replicas, plan_update, present_numbers, recovered, standstill, timed_out,
+    plan_partial_release, plan_replicas, plan_update, present_numbers, recovered, shortfall, standstill,
+    timed_out,
 };
 pub use loss::LossGuard;
 pub use options::lawful_options;

@@ -9,7 +9,7 @@ use pointsman_clock::WallTime;
 use pointsman_ids::{Error, ErrorCode, PartitionName, ReplicaId};
 use pointsman_query_coord::{
     EndedLoad, LoadKind, LoadStatus, PartitionLoad, SegmentReport, SessionState, Stores, newly_visible,
-    recovered, standstill, timed_out,
+    recovered, shortfall, standstill, timed_out,
 };
 use world::*;
 
@@ -188,6 +188,27 @@ fn a_standstill_says_what_is_in_the_way() {
     let standstill = standstill(&stores, COLLECTION, LATE, patience).unwrap();
     assert_eq!(standstill.causes.len(), 1, "{standstill}");
     assert_eq!((standstill.causes[0].group.as_str(), &standstill.causes[0].node), ("west", &None));
+    assert_eq!(shortfall(&stores, COLLECTION, LATE, patience), [], "it has not finished");
+}
+
+/// Of something that is loaded it is told as well, once its newest target is old.
+#[test]
+fn a_group_that_does_not_serve_what_is_loaded_says_what_is_in_the_way() {
+    let mut stores = half_loaded();
+    of_kind(LoadKind::Collection, &mut stores, &[("default", LoadStatus::Loaded, 1)]);
+    let mut record = stores.loads.get(COLLECTION).unwrap().clone();
+    record.status = LoadStatus::Loaded;
+    stores.loads.insert(record);
+    let mut replica = stores.replicas.get(ReplicaId(2)).unwrap().as_ref().clone();
+    replica.nodes.clear();
+    stores.replicas.insert(replica);
+    let patience = Duration::from_secs(60);
+    let told = shortfall(&stores, COLLECTION, LATE, patience);
+    let text = told.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    assert!(text.contains("resource group 'west': it has no node that takes work"), "{text}");
+    let version = stores.next_first(COLLECTION).unwrap().version.0;
+    assert_eq!(shortfall(&stores, COLLECTION, WallTime(version + 1), patience), []);
+    assert_eq!(standstill(&stores, COLLECTION, LATE, patience), None, "it has finished");
 }
 
 #[test]

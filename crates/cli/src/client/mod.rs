@@ -8,7 +8,10 @@ mod route;
 mod routing;
 mod shards;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    slice,
+};
 
 use anyhow::Context;
 
@@ -42,7 +45,7 @@ impl Target {
     /// The coordinators: from the flag, else from the data directory, else the usual port.
     pub(crate) fn coordinators(&self) -> anyhow::Result<Endpoints> {
         if !self.coordinator.is_empty() {
-            return Ok(Endpoints { urls: self.coordinator.clone(), named_by: "--coordinator".into() });
+            return named("--coordinator", &self.coordinator);
         }
         self.find_in_ready_file(COORDINATOR, |ready| ready.coordinator.grpc)
     }
@@ -50,7 +53,7 @@ impl Target {
     /// The broker: from the flag, else from the data directory, else the usual port.
     pub(crate) fn broker(&self) -> anyhow::Result<Endpoints> {
         if let Some(url) = &self.broker {
-            return Ok(Endpoints { urls: vec![url.clone()], named_by: "--broker".into() });
+            return named("--broker", slice::from_ref(url));
         }
         self.find_in_ready_file(BROKER, |ready| ready.broker.http)
     }
@@ -59,7 +62,7 @@ impl Target {
     /// directory, else the usual port.
     pub(crate) fn broker_grpc(&self) -> anyhow::Result<Endpoints> {
         if let Some(url) = &self.broker_grpc {
-            return Ok(Endpoints { urls: vec![url.clone()], named_by: "--broker-grpc".into() });
+            return named("--broker-grpc", slice::from_ref(url));
         }
         let Some(broker) = &self.broker else {
             return self.find_in_ready_file(BROKER_GRPC, |ready| ready.broker.grpc);
@@ -102,6 +105,23 @@ impl Target {
     }
 }
 
+/// The addresses that a flag names.
+///
+/// # Errors
+/// [`Failure::Usage`] for one that is none: nobody could answer there.
+fn named(flag: &str, urls: &[String]) -> anyhow::Result<Endpoints> {
+    let is_address = |text: &String| {
+        let url = text.parse::<url::Url>().ok();
+        url.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+    };
+    match urls.iter().find(|url| !is_address(url)) {
+        Some(other) => {
+            Err(Failure::Usage(format!("{flag}: '{other}' is not an address; write http://HOST:PORT")).into())
+        }
+        None => Ok(Endpoints { urls: urls.to_vec(), named_by: flag.to_owned() }),
+    }
+}
+
 fn read(path: &Path) -> anyhow::Result<Option<ReadyFile>> {
     match std::fs::read(path) {
         Ok(text) => ReadyFile::parse(&text).with_context(|| path.display().to_string()).map(Some),
@@ -113,6 +133,16 @@ fn read(path: &Path) -> anyhow::Result<Option<ReadyFile>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_address_is_refused_by_flag() {
+        for text in ["foo", "localhost:8190", "127.0.0.1:8190", "ftp://host:1", "http://"] {
+            let refused = named("--coordinator", &["http://a:1".into(), text.into()]).unwrap_err();
+            assert_eq!(crate::Exit::of(&refused), crate::Exit::Usage, "{text}");
+            assert!(refused.to_string().starts_with(&format!("--coordinator: '{text}' is not")), "{refused}");
+        }
+        assert_eq!(named("--broker", &["https://a.b:1/".into()]).unwrap().urls, ["https://a.b:1/"]);
+    }
 
     #[test]
     fn flags_win_over_the_ready_file_and_that_over_the_usual_ports() {

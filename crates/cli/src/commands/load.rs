@@ -82,7 +82,7 @@ pub(crate) async fn run(mut args: LoadArgs, target: &Target) -> anyhow::Result<E
     if args.wait {
         let wait = async {
             let loads = loading::wait(&coordinator, &args.collections, deadline).await?;
-            routed::wait(target, loads, &[], deadline).await.map(drop)
+            routed::wait(target, &coordinator, loads, &[], deadline).await.map(drop)
         };
         interrupt::waiting(wait, || goes_on(&args.collections)).await?;
     }

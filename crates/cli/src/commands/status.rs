@@ -183,6 +183,8 @@ fn troubles(load: &CollectionLoad) -> Vec<String> {
         };
         format!("{name}: no progress for {since}: {why}")
     });
+    let behind = load.stalled_ms.is_none() && !load.obstacles.is_empty();
+    let behind = behind.then(|| format!("{name}: not served by all: {}", load.obstacles.join("; ")));
     let dropped = load.dropped_groups.iter().map(|dropped| {
         let group = &dropped.resource_group;
         format!("{name}: given up in group {group}: {}", dropped.why)
@@ -194,7 +196,7 @@ fn troubles(load: &CollectionLoad) -> Vec<String> {
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let shown = loading.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
     let loading = (!loading.is_empty()).then(|| format!("{name}: partitions loading: {shown}{more}"));
-    stalled.into_iter().chain(dropped).chain(loading).collect()
+    stalled.into_iter().chain(behind).chain(dropped).chain(loading).collect()
 }
 
 #[cfg(test)]
@@ -235,5 +237,7 @@ mod tests {
                 "orders: given up in group west: no room"
             ]
         );
+        let loaded = CollectionLoad { stalled_ms: None, dropped_groups: vec![], ..load };
+        assert_eq!(troubles(&loaded), ["orders: not served by all: group east lacks nodes"]);
     }
 }

@@ -49,8 +49,15 @@ pub fn check_columns(wanted: &[Column], got: &[Column]) -> Result<()> {
             ));
         };
         let types_agree = read_as(data_type(column)?) == read_as(data_type(own)?);
-        if !types_agree || (own.nullable && !column.nullable) {
-            let message = format!("wanted {wish}, the file has {}", show(own));
+        let may_lack_values = own.nullable && !column.nullable;
+        if !types_agree || may_lack_values {
+            let mut message = format!("wanted {wish}, the file has {}", show(own));
+            if types_agree {
+                message.push_str(
+                    ", by which it may hold nulls: write the column as required (pyarrow: nullable=False), or have one \
+                     without 'not null' in the collection",
+                );
+            }
             return Err(invalid(format!("column '{}'", column.name), message));
         }
     }
@@ -137,10 +144,12 @@ mod tests {
             refused(&[column("a", "Utf8", false)]),
             "column 'a': wanted Int64 not null, the file has Utf8 not null"
         );
-        assert_eq!(
-            refused(&[column("a", "Int64", true)]),
-            "column 'a': wanted Int64 not null, the file has Int64"
+        let nullable = refused(&[column("a", "Int64", true)]);
+        assert!(
+            nullable.starts_with("column 'a': wanted Int64 not null, the file has Int64, by"),
+            "{nullable}"
         );
+        assert!(nullable.contains("nullable=False"), "{nullable}");
         assert_eq!(refused(&[]), "column 'a': wanted Int64 not null, the file has none");
         let more = [column("a", "Int64", false), column("b", "Int64", true)];
         assert_eq!(refused(&more), "column 'b': wanted none of that name, the file has Int64");

@@ -11,7 +11,7 @@ mod visibility;
 pub use self::{
     change::{CollectionFailures, LoadChange, NewReplica},
     request::{MAX_REPLICAS, ReplicaNumbers, ReplicaRequest, check_nodes},
-    standstill::{Obstacle, Standstill, standstill},
+    standstill::{Obstacle, Standstill, shortfall, standstill},
     start::{LoadPlan, LoadRequest, PartialRelease, plan_load, plan_partial_release},
     timeout::{EndedLoad, recovered, timed_out},
     update::{plan_replicas, plan_update, present_numbers},

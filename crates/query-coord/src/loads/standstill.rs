@@ -65,6 +65,21 @@ pub fn standstill(
     (since >= patience).then(|| Standstill { since, causes: obstacles(stores, collection) })
 }
 
+/// What keeps some replicas of something that is loaded from serving its newest target, once that is as old as `patience`;
+/// nothing when it has not finished.
+pub fn shortfall(
+    stores: &Stores,
+    collection: CollectionId,
+    now: WallTime,
+    patience: Duration,
+) -> Vec<Obstacle> {
+    let is_loaded = stores.loads.get(collection).is_some_and(|record| record.status == LoadStatus::Loaded);
+    let target = stores.next_first(collection).filter(|_| is_loaded);
+    // Versions of targets are the times of their pulls, or a little later.
+    let is_old = |target: &Target| Duration::from_nanos(now.0.saturating_sub(target.version.0)) >= patience;
+    if target.is_some_and(is_old) { obstacles(stores, collection) } else { Vec::new() }
+}
+
 /// What is in the way of a load, replica after replica.
 pub(super) fn obstacles(stores: &Stores, collection: CollectionId) -> Vec<Obstacle> {
     let mut causes = Vec::new();

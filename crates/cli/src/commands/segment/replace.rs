@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::Args;
 use pointsman_proto::coordinator::v1::CollectionLoad;
 use serde_json::json;
@@ -75,7 +76,8 @@ pub(super) async fn run(args: ReplaceArgs, target: &Target) -> anyhow::Result<()
     if args.wait && replaced.target_version > 0 {
         let goes_on = || goes_on(&args.collection);
         let seen = seen(&coordinator, &args.collection, &replaced, target, deadline);
-        served = Some(interrupt::waiting(seen, goes_on).await?);
+        let waited = interrupt::waiting(seen, goes_on).await;
+        served = Some(waited.with_context(|| format!("the replacement in '{}' stands", args.collection))?);
     }
     if args.json {
         output::json(&to_json(&args, &replaced, served))?;
@@ -96,7 +98,7 @@ async fn seen(
     let is_current = |load: &CollectionLoad| load.current_version >= replaced.target_version;
     let arrived = |load: &CollectionLoad| is_current(load) && loading::has_arrived(load);
     let loads = loading::wait_until(coordinator, &[collection.to_owned()], arrived, deadline).await?;
-    routed::wait(target, loads, &replaced.new, deadline).await
+    routed::wait(target, coordinator, loads, &replaced.new, deadline).await
 }
 
 fn goes_on(collection: &str) -> String {
