@@ -19,6 +19,8 @@ use crate::{
 
 /// How often progress is looked at.
 const LOOK: Duration = Duration::from_millis(200);
+/// How long something that is loaded may lag behind what it should be before it is told what is in the way.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How long the coordinator may take to publish what it shows.
 const SETTLE: Duration = Duration::from_millis(100);
 
@@ -46,6 +48,7 @@ pub(crate) async fn wait_until(
     has_arrived: impl Fn(&CollectionLoad) -> bool,
     deadline: Instant,
 ) -> anyhow::Result<Vec<CollectionLoad>> {
+    let began = Instant::now();
     let mut coordinator = coordinator.clone();
     let mut shown = Shown::new();
     let mut followed = Followed::default();
@@ -61,7 +64,12 @@ pub(crate) async fn wait_until(
             Err(error) => return Err(error.into()),
         };
         shown.update(&progress(&loads));
-        loads.iter().flat_map(|load| &load.obstacles).for_each(|obstacle| shown.remind(obstacle));
+        let stands = |load: &&CollectionLoad| load.stalled_ms.is_some() || began.elapsed() >= PATIENCE;
+        loads
+            .iter()
+            .filter(stands)
+            .flat_map(|load| &load.obstacles)
+            .for_each(|obstacle| shown.remind(obstacle));
         if let Some(why) = followed.given_up(&loads) {
             shown.finish();
             return Err(Failure::Failed(why).into());

@@ -89,7 +89,8 @@ impl ReplicaRequest {
                 Ok(numbers)
             }
             several => Err(invalid(format!(
-                "{number} replicas over {} resource groups ({}): name one group, one per replica, or a number for each",
+                "{number} {} over {} resource groups ({}): name one group, one per replica, or a number for each",
+                if number == 1 { "replica" } else { "replicas" },
                 several.len(),
                 several.iter().map(GroupName::as_str).collect::<Vec<_>>().join(", ")
             ))),
