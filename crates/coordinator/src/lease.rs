@@ -204,6 +204,13 @@ async fn renew(tenure: &Tenure) {
         let asked = tenure.now();
         match tenure.metastore().renew_lease(tenure.lease(), settings.active_lease_ttl).await {
             Ok(()) => {
+                let late = tenure.now() - tenure.lease_until();
+                if !late.is_zero() && !away {
+                    tracing::warn!(
+                        ?late,
+                        "the lease was renewed too late: the metastore was slow, and changes were refused"
+                    );
+                }
                 tenure.extend_lease(asked + settings.active_lease_ttl);
                 if std::mem::take(&mut away) {
                     tracing::info!("the metastore is back");
