@@ -146,8 +146,7 @@ impl Coordinator {
             );
             return Err(Failure::Unreachable(text).into());
         }
-        let text =
-            format!("no coordinator is active; standing by: {} (from {named_by})", stand_by.join(", "));
+        let text = format!("no coordinator of {named_by} is active; standing by: {}", stand_by.join(", "));
         Err(Failure::NotReady(text).into())
     }
 
