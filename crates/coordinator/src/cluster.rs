@@ -136,7 +136,7 @@ impl pb::cluster_server::Cluster for ClusterService {
         &self,
         request: Request<pb::CanStopRequest>,
     ) -> Result<Response<pb::CanStopResponse>, Status> {
-        answer(async { self.0.active()?.can_stop(request.into_inner()).await }.await)
+        answer(async { self.0.in_charge()?.can_stop(request.into_inner()).await }.await)
     }
 
     async fn give_back_stop_lease(
@@ -157,7 +157,7 @@ impl pb::cluster_server::Cluster for ClusterService {
         &self,
         request: Request<pb::GetDrainRequest>,
     ) -> Result<Response<pb::GetDrainResponse>, Status> {
-        answer(self.0.active().and_then(|tenure| tenure.get_drain(&request.get_ref().node)))
+        answer(self.0.in_charge().and_then(|tenure| tenure.get_drain(&request.get_ref().node)))
     }
 
     async fn cancel_drain(

@@ -105,6 +105,12 @@ async fn metrics_text(State(http): State<Http>) -> String {
 
 async fn ready(State(http): State<Http>) -> (StatusCode, Json<Value>) {
     match http.shared.tenure() {
+        // Another one may be active by now.
+        Some(tenure) if !tenure.may_write() => {
+            let about =
+                json!({"status": "the lease has run out and cannot be renewed", "epoch": tenure.epoch().0});
+            (StatusCode::SERVICE_UNAVAILABLE, Json(about))
+        }
         Some(tenure) => {
             let feed = tenure.feed.borrow().as_ref().map(|feed| feed.version.0);
             (
