@@ -21,6 +21,9 @@ use crate::metrics;
 /// The largest answer of a shard that is taken. The engine keeps rows below this.
 const MAX_MESSAGE: usize = 80 << 20;
 
+/// The longest time that gRPC can tell: eight digits, of hours at most. Beyond it tonic panics.
+const LONGEST_TOLD: Duration = Duration::from_secs(99_999_999 * 3600);
+
 /// A question, the same to every shard.
 #[derive(Debug)]
 pub(crate) struct Ask {
@@ -88,7 +91,7 @@ impl Ask {
             target_version_at_least: self.target_version_at_least,
         });
         if let Some(deadline) = visit.deadline {
-            request.set_timeout(deadline - self.runtime.now());
+            request.set_timeout((deadline - self.runtime.now()).min(LONGEST_TOLD));
         }
         let mut client = ShardRequestsClient::new(connection).max_decoding_message_size(MAX_MESSAGE);
         let answered = client.answer_shard(request).await;

@@ -62,3 +62,17 @@ async fn requests_and_queries_share_their_places() {
     assert_eq!((status, &answer["error"]["name"]), (429, &json!("service_too_many_requests")), "{answer}");
     assert_eq!(sql["exceptions"][0]["errorCode"], json!(429), "{sql}");
 }
+
+/// A time that nobody waits for is none that cannot be told.
+#[tokio::test]
+async fn any_time_may_be_given() {
+    let cluster = Cluster::start(1).await;
+    for time in [359_999_996_400_000_u64, 360_000_000_000_000, 1_000_000_000_000_000, u64::MAX] {
+        assert_eq!(
+            cluster.nearest(2.0, 1, json!({"timeout_ms": time})).await["rows"][0][0]["id"],
+            2,
+            "{time}"
+        );
+    }
+    cluster.idle().await;
+}
