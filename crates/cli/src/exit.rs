@@ -19,7 +19,8 @@ Exit status:
   64  settings are wrong
   69  the cluster cannot be reached
   75  not ready yet, or a deadline passed; the same command may succeed later
-  130 Ctrl-C ended a wait; what was waited for goes on";
+  130 Ctrl-C ended a wait; what was waited for goes on
+With --json an error is also printed on standard output, as {\"error\": {\"code\": .., \"name\": .., \"message\": .. }}.";
 
 /// Exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,14 +120,16 @@ pub(crate) fn report(error: &anyhow::Error, json: bool) -> Exit {
     exit
 }
 
-/// An error for programs. Errors that are not the cluster's have no code.
+/// An error for programs, as the cluster's surfaces show it. Errors of the command line's own have no code.
 fn to_json(error: &anyhow::Error, exit: Exit, text: &str) -> serde_json::Value {
     let own = error.chain().filter_map(|cause| cause.downcast_ref::<pointsman_ids::Error>()).last();
     let code = own.map(pointsman_ids::Error::code);
+    let may_pass = matches!(exit, Exit::NotReady | Exit::Unreachable);
     json!({"error": {
         "code": code.map(ErrorCode::number),
         "name": code.map(ErrorCode::name),
-        "retriable": exit == Exit::NotReady || exit == Exit::Unreachable,
+        "class": code.map(|code| code.class().as_str()),
+        "retriable": own.map_or(may_pass, pointsman_ids::Error::is_retriable),
         "exit_status": exit as u8,
         "message": text,
     }})
@@ -153,11 +156,13 @@ mod tests {
         let error = anyhow::Error::from(error).context("showing loads");
         let told = to_json(&error, Exit::of(&error), "text");
         let wanted = json!({"error": {
-            "code": 101, "name": "collection_not_loaded", "retriable": false, "exit_status": 1, "message": "text",
+            "code": 101, "name": "collection_not_loaded", "class": "system", "retriable": false, "exit_status": 1,
+            "message": "text",
         }});
         assert_eq!(told, wanted);
         let own = Failure::Unreachable("nobody".into()).into();
-        assert_eq!(to_json(&own, Exit::of(&own), "nobody")["error"]["code"], serde_json::Value::Null);
+        let told = to_json(&own, Exit::of(&own), "nobody");
+        assert_eq!((&told["error"]["code"], &told["error"]["retriable"]), (&json!(null), &json!(true)));
     }
 
     #[test]

@@ -208,7 +208,7 @@ async fn renew(tenure: &Tenure) {
                 if !late.is_zero() && !away {
                     tracing::warn!(
                         ?late,
-                        "the lease was renewed too late: the metastore was slow, and changes were refused"
+                        "the lease was renewed too late: this process or its metastore stood still; changes were refused"
                     );
                 }
                 tenure.extend_lease(asked + settings.active_lease_ttl);

@@ -65,6 +65,9 @@ async fn without_it_sessions_and_feed_go_on_and_changes_are_refused_to_be_tried_
     let may_stop = pb::CanStopRequest { node: "n2".into(), ..Default::default() };
     let refused = coordinator.cluster().can_stop(may_stop).await.unwrap_err();
     assert!(refused.message().contains("another one may be active"), "{refused}");
+    let drain = pb::GetDrainRequest { node: "n2".into() };
+    let refused = coordinator.cluster().get_drain(drain).await.unwrap_err();
+    assert!(refused.message().contains("another one may be active"), "{refused}");
     // A process that is known may come back; a new one has to wait.
     let back = Hello::new("n1", "east").connect(&coordinator).await;
     assert!(back.is_ok(), "{:?}", back.err());

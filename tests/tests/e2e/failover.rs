@@ -99,6 +99,7 @@ fn postgres_hangs_for_a_while() -> anyhow::Result<()> {
     // Longer than the lease.
     pause(Duration::from_secs(8));
     ensure!(active(&second).is_err(), "nobody can take a lease from a database that hangs");
+    ensure!(active(&first).is_err(), "its lease has run out, so another one might be active");
     queries.wait_for(4, A_FEW)?;
     postgres.thaw()?;
     push(&cluster, "after", "after", &[4, 5]).or_else(|_| {

@@ -222,6 +222,14 @@ fn a_drain_that_nobody_can_take_over_says_so_and_is_taken_back() -> anyhow::Resu
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(output.status.code() == Some(75), "{text}");
     ensure!(text.contains("numbers: segment ") && text.contains("that nobody can take over"), "{text}");
+    // For programs, too, one document and the status.
+    let line = ["node", "drain", "n1", "--wait", "--timeout", "1s", "--json"];
+    let output = cluster.pointsman(&line).output()?;
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    ensure!(output.status.code() == Some(75) && told["node"] == "n1", "{output:?}");
+    let output = cluster.pointsman(&["node", "drain", "nobody", "--json"]).output()?;
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    ensure!(output.status.code() == Some(1) && told["error"]["exit_status"] == 1, "{output:?}");
     let rows = || cluster.sql().query("SELECT sum(n) FROM numbers")?.comparable();
     ensure!(rows()?.len() == 1, "it serves on");
     ensure!(cluster.run(&["status"])?.contains("operator: node n1 is being drained"));

@@ -188,12 +188,12 @@ fn compute_for(time: Duration) {
 async fn a_caller_that_computes_for_long_does_not_take_its_peer_for_dead() {
     let process = Process::start().await;
     // The peer answers pings from threads of its own, which a busy machine may keep waiting.
-    let settings = ChannelSettings { keep_alive_timeout: Duration::from_secs(1), ..SETTINGS };
+    let settings = ChannelSettings { keep_alive_timeout: Duration::from_millis(500), ..SETTINGS };
     let channels = Channels::tcp(settings);
     let (url, mut lost) = (process.url(), channels.lost());
     let mut open = stream(&channels, &url).await;
-    for _ in 0..4 {
-        compute_for(settings.keep_alive_timeout * 3 / 2);
+    for _ in 0..8 {
+        compute_for(settings.keep_alive_timeout * 2);
         tokio::task::yield_now().await;
     }
     process.health.set_service_status("", tonic_health::ServingStatus::NotServing).await;

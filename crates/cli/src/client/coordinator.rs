@@ -146,7 +146,10 @@ impl Coordinator {
             );
             return Err(Failure::Unreachable(text).into());
         }
-        let text = format!("no coordinator of {named_by} is active; standing by: {}", stand_by.join(", "));
+        let text = format!(
+            "none of the coordinators from {named_by} is active; standing by: {}",
+            stand_by.join(", ")
+        );
         Err(Failure::NotReady(text).into())
     }
 

@@ -67,13 +67,10 @@ impl Target {
         let Some(broker) = &self.broker else {
             return self.find_in_ready_file(BROKER_GRPC, |ready| ready.broker.grpc);
         };
-        let mut url: url::Url = broker
-            .parse()
-            .map_err(|error| Failure::Usage(format!("--broker '{broker}' is no URL: {error}")))?;
+        let mut url = address("--broker", broker)?;
         let usual: url::Url = BROKER_GRPC.parse()?;
         // Fails for URLs without a host alone.
-        let changed = url.set_port(usual.port());
-        changed.map_err(|()| Failure::Usage(format!("--broker '{broker}' names no host")))?;
+        url.set_port(usual.port()).map_err(|()| no_address("--broker", broker))?;
         url.set_path("");
         let named_by = "the usual port on the host of --broker (--broker-grpc names another)".into();
         Ok(Endpoints { urls: vec![url.to_string()], named_by })
@@ -110,16 +107,18 @@ impl Target {
 /// # Errors
 /// [`Failure::Usage`] for one that is none: nobody could answer there.
 fn named(flag: &str, urls: &[String]) -> anyhow::Result<Endpoints> {
-    let is_address = |text: &String| {
-        let url = text.parse::<url::Url>().ok();
-        url.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-    };
-    match urls.iter().find(|url| !is_address(url)) {
-        Some(other) => {
-            Err(Failure::Usage(format!("{flag}: '{other}' is not an address; write http://HOST:PORT")).into())
-        }
-        None => Ok(Endpoints { urls: urls.to_vec(), named_by: flag.to_owned() }),
-    }
+    urls.iter().try_for_each(|text| address(flag, text).map(drop))?;
+    Ok(Endpoints { urls: urls.to_vec(), named_by: flag.to_owned() })
+}
+
+fn address(flag: &str, text: &str) -> Result<url::Url, Failure> {
+    let url = text.parse::<url::Url>().ok();
+    let url = url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    url.ok_or_else(|| no_address(flag, text))
+}
+
+fn no_address(flag: &str, text: &str) -> Failure {
+    Failure::Usage(format!("{flag}: '{text}' is not an address; write http://HOST:PORT"))
 }
 
 fn read(path: &Path) -> anyhow::Result<Option<ReadyFile>> {

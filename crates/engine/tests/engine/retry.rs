@@ -298,6 +298,21 @@ async fn a_segment_whose_retries_have_run_out_is_missing_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_has_seen_is_made_good_however_small_the_buffer() {
+    let cluster = with_buffer(3, 2, 64 << 10);
+    let wanted = compare::rows(
+        &all(&plan(&cluster, &Around::new(cluster.router.clone()), ROWS).await).await.expect("rows"),
+    );
+    let relay = Relay::start(&cluster.nodes[1].url, 300).await;
+    let mut router = cluster.router.clone();
+    router.nodes[1].1 = relay.url.clone();
+    let around = Around::new(router);
+    let rows = all(&plan(&cluster, &around, ROWS).await).await.expect("rows");
+    assert_eq!(compare::rows(&rows), wanted);
+    assert_eq!(around.failed().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn rows_beyond_the_buffer_cannot_be_taken_back() {
     let cluster = with_buffer(2, 2, 64 << 10);
     let mut router = cluster.router.clone();

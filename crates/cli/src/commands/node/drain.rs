@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::told::{self, copy_to_json};
 use crate::{
-    Exit, Failure,
+    Exit,
     args::Target,
     client::{Coordinator, answer, is_passing},
     duration, interrupt, output,
@@ -75,7 +75,14 @@ pub(super) async fn run(args: DrainArgs, target: &Target) -> anyhow::Result<Exit
     } else {
         output::note(output::lines_visible(&text(&drain)));
     }
-    waited.map_err(|why| Failure::NotReady(why).into()).map(|()| Exit::Ok)
+    // How far the drain is was printed, and is the answer; the error only says why it is not enough.
+    Ok(match waited {
+        Ok(()) => Exit::Ok,
+        Err(why) => {
+            output::error(&why);
+            Exit::NotReady
+        }
+    })
 }
 
 async fn cancel(args: &DrainArgs, coordinator: &Coordinator) -> anyhow::Result<Exit> {
